@@ -1,0 +1,49 @@
+"""Settings of a kubelet: the part of KubeletConfiguration v1beta1 that matters here (POD-001, POD-002).
+
+Durations are seconds, as the unit in each name says. Defaults are those of Kubernetes 1.36.
+"""
+
+from attrs import field, frozen
+
+from kubelet_emu.gates import Gates
+
+__all__ = ["KubeletSettings"]
+
+
+@frozen
+class KubeletSettings:
+    """What can be set about one kubelet; made by ``kubelet_emu.config`` from a KubeletConfiguration file."""
+
+    node_name: str = "node-1"
+    node_ips: tuple[str, ...] = ("192.0.2.10",)
+    root_dir: str = "/var/lib/kubelet"
+    pod_logs_dir: str = "/var/log/pods"
+    container_logs_dir: str = "/var/log/containers"
+    cluster_dns: tuple[str, ...] = ("10.96.0.10",)
+    cluster_domain: str = "cluster.local"
+    sync_frequency_seconds: float = 60.0
+    file_check_frequency_seconds: float = 20.0
+    http_check_frequency_seconds: float = 20.0
+    static_pod_path: str = ""
+    static_pod_url: str = ""
+    runtime_request_timeout_seconds: float = 120.0
+    max_pods: int = 110
+    relist_period_seconds: float = 1.0
+    relist_threshold_seconds: float = 180.0
+    housekeeping_period_seconds: float = 2.0
+    crash_loop_backoff_max_seconds: float = 300.0
+    max_dead_containers_per_container: int = 1
+    max_dead_containers: int = -1
+    minimum_container_ttl_seconds: float = 0.0
+    serialize_image_pulls: bool = True
+    max_parallel_image_pulls: int = 0
+    registry_qps: int = 5
+    registry_burst: int = 10
+    event_qps: int = 50
+    event_burst: int = 100
+    seccomp_default: bool = False
+    container_log_max_size_bytes: int = 10 * 1024 * 1024
+    container_log_max_files: int = 5
+    enable_service_links: bool = True
+    cgroups_per_qos: bool = False
+    gates: Gates = field(factory=Gates)
