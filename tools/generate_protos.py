@@ -7,8 +7,9 @@ Needs the dev dependencies grpcio-tools and mypy-protobuf. Three kinds of files 
 
 - ``k8s_proto/*_pb2.py``: what protoc writes, with two changes. The version check against the protobuf
   runtime is dropped, because protoc stamps the compiler's own version as the lower bound although the code
-  it writes uses nothing newer than protobuf 6.30. And the descriptors go into a pool of our own (``k8s_proto._pool``),
-  because packages called ``v1`` or ``runtime.v1`` would collide with anyone else's in the process-wide one.
+  it writes uses nothing newer than protobuf 6.30. And the descriptors go into a pool of our own
+  (``k8s_proto._pool``), because packages called ``v1`` or ``runtime.v1`` would collide with anyone
+  else's in the process-wide one.
 - ``k8s_proto/*_pb2.pyi``: typed stubs.
 - ``trio_grpc/services/*.py``: typed clients and handler base classes, one module a contract.
 """
