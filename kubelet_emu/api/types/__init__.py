@@ -2,10 +2,10 @@
 
 Names are those of the API, attributes are its JSON names in snake case (``podIP`` is ``pod_ip``). Every class
 is frozen, takes keywords only and has a default for every field. Optional scalars and objects are None when
-absent, except strings that are always there once an object is stored (``metadata.name``, ``namespace``, ``uid``, a
-container's ``image``), which are empty; embedded objects (``metadata``, ``spec``, ``status``, a container's
-``resources``, ``state``, ``last_state``) are never None. Lists are tuples, times are unix nanoseconds.
-``kubelet_emu.api.types.base`` tells how an annotation decides what is written to JSON.
+absent, except strings that are always there once an object is stored (``metadata.name``, ``namespace``,
+``uid``, a container's ``image``), which are empty; embedded objects (``metadata``, ``spec``, ``status``, a
+container's ``resources``, ``state``, ``last_state``) are never None. Lists are tuples, times are unix
+nanoseconds. ``kubelet_emu.api.types.base`` tells how an annotation decides what is written to JSON.
 """
 
 from kubelet_emu.api.types.base import (
