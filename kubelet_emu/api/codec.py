@@ -287,7 +287,7 @@ class _Table:
             if presence is Presence.OMIT_ZERO and not item:
                 continue
             made[json] = encode(item)
-        extra: Mapping[str, Any] = value.extra  # type: ignore[attr-defined]
+        extra = cast("Mapping[str, Any]", getattr(value, "extra"))  # noqa: B009 - the base has no such field
         if extra:
             made.update(extra)
         return made
