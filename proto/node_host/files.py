@@ -158,15 +158,17 @@ class MemoryFiles:
         file.mtime_ns = self._now_ns()
 
     def make_dirs(self, path: str, *, mode: int = 0o755) -> None:
-        folder, rest = self._deepest(path)
-        if rest and rest[0] == "..":
-            raise os_error(errno.ENOENT, path)
-        for name in rest:
-            now_ns = self._now_ns()
-            made = _Folder(mode & 0o7777, now_ns)
-            folder.entries[name] = made
-            folder.mtime_ns = now_ns
-            folder = made
+        names = split(path)
+        count = self._existing(names, path)
+        while count < len(names):
+            count += 1
+            folder, name = self._walk(names[:count], path, follow=True)
+            if not name:
+                continue
+            if name in folder.entries:
+                raise os_error(errno.EEXIST if count == len(names) else errno.ENOTDIR, path)
+            folder.mtime_ns = self._now_ns()
+            folder.entries[name] = _Folder(mode & 0o7777, folder.mtime_ns)
 
     def list(self, path: str) -> list[str]:
         return sorted(self._folder(path).entries)
@@ -324,19 +326,15 @@ class MemoryFiles:
             folder = entry
         return folder, ""
 
-    def _deepest(self, path: str) -> tuple[_Folder, _Names]:
-        """The deepest existing folder along a path and the names below it that are missing."""
-        names = split(path)
-        for count in range(len(names), -1, -1):
+    def _existing(self, names: _Names, path: str) -> int:
+        """How many leading names of a path lead to a folder that exists."""
+        for count in range(len(names), 0, -1):
             try:
-                folder, name = self._walk(names[:count], path, follow=True)
-            except FileNotFoundError:
+                if not self._walk(names[:count], path, follow=True)[1]:
+                    return count
+            except (FileNotFoundError, NotADirectoryError):
                 continue
-            if not name:
-                return folder, names[count:]
-            if name in folder.entries:
-                raise os_error(errno.EEXIST if count == len(names) else errno.ENOTDIR, path)
-        raise os_error(errno.ENOENT, path)
+        return 0
 
     def _charge(self, more_bytes: int, path: str) -> None:
         if self._used_bytes + more_bytes > self._capacity_bytes:

@@ -245,7 +245,7 @@ def outcome(files, step):
         return OSError
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(STEPS, max_size=12))
 def test_memory_behaves_as_the_disk(tmp_path_factory, steps):
     """The same results and the same refusals; which errno, where two faults meet, is left open."""
