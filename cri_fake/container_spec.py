@@ -1,0 +1,215 @@
+"""From a ContainerConfig and an image to what is run: checks, command, environment, user, files."""
+
+import posixpath
+from collections.abc import Mapping
+
+from cri_fake.catalogue import image_files
+from cri_fake.process import ContainerFiles, Mount
+from cri_fake.signals import SIGTERM, kernel_signal, signal_by_name
+from cri_fake.store.containers import Container, WireState
+from cri_fake.store.faults import Kind, Refused
+from cri_fake.store.images import Image
+from cri_fake.store.sandboxes import Sandbox
+from cri_fake.world import World
+from k8s_proto import runtime_v1_pb2 as cri
+
+__all__ = [
+    "check_container",
+    "container_environment",
+    "container_files",
+    "container_name",
+    "merged_resources",
+    "resolve_argv",
+    "resolve_stop_signal",
+    "resolve_user",
+]
+
+_KNOWN_USERS: Mapping[str, tuple[int, int]] = {
+    "root": (0, 0),
+    "daemon": (1, 1),
+    "www-data": (33, 33),
+    "nobody": (65534, 65534),
+}
+
+
+def container_name(config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig) -> str:
+    """``<container>_<pod>_<namespace>_<uid>_<attempt>`` (CRI-012)."""
+    pod = sandbox_config.metadata
+    return f"{config.metadata.name}_{pod.name}_{pod.namespace}_{pod.uid}_{config.metadata.attempt}"
+
+
+def check_container(
+    world: World, sandbox: Sandbox, config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig
+) -> None:
+    """Refuse what containerd refuses before anything is made.
+
+    Raises:
+        Refused: metadata is missing, or a mount, the user or the target of the pid namespace is wrong.
+    """
+    if not config.HasField("metadata"):
+        raise Refused(Kind.UNKNOWN, "container config must include metadata", rule="CRI-052")
+    if not sandbox_config.HasField("metadata"):
+        raise Refused(Kind.UNKNOWN, "sandbox config must include metadata", rule="CRI-052")
+    for mount in config.mounts:
+        _check_mount(world, mount)
+    security = config.linux.security_context
+    has_user = security.HasField("run_as_user") or security.run_as_username
+    if security.HasField("run_as_group") and not has_user:
+        raise Refused(
+            Kind.UNKNOWN, "user group is specified without user, invalid user/group config", rule="CRI-055"
+        )
+    if security.namespace_options.pid == cri.TARGET:
+        _check_target(world, sandbox, security.namespace_options.target_id)
+
+
+def _check_mount(world: World, mount: cri.Mount) -> None:
+    problem = ""
+    if "\0" in mount.host_path or "\0" in mount.container_path:
+        problem = "path contains a NUL byte"
+    elif not mount.container_path:
+        problem = "container path is empty"
+    elif mount.recursive_read_only and not mount.readonly:
+        problem = "recursive_read_only needs readonly"
+    elif mount.recursive_read_only and mount.propagation != cri.PROPAGATION_PRIVATE:
+        problem = "recursive_read_only needs private propagation"
+    if problem:
+        raise Refused(
+            Kind.UNKNOWN,
+            f'failed to generate container spec: invalid mount "{mount.container_path}": {problem}',
+            rule="CRI-055",
+        )
+    if mount.HasField("image") and mount.image.image:
+        if not mount.readonly:
+            problem = "image volumes must be read-only"
+        elif mount.host_path:
+            problem = "host_path and image are both set"
+        elif world.images.resolve(mount.image.image) is None:
+            problem = f'image "{mount.image.image}" is not present'
+        if problem:
+            raise Refused(Kind.UNKNOWN, f"ImageVolumeMountFailed: {problem}", rule="CRI-154")
+    elif not mount.host_path.startswith("/"):
+        text = f'failed to generate container spec: host path "{mount.host_path}" is not absolute'
+        raise Refused(Kind.UNKNOWN, text, rule="CRI-054")
+
+
+def _check_target(world: World, sandbox: Sandbox, target_id: str) -> None:
+    target = world.containers.find(target_id) if target_id else None
+    problem = ""
+    if target is None:
+        problem = f'container "{target_id}" does not exist'
+    elif target.sandbox_id != sandbox.id:
+        problem = f'container "{target_id}" is not in sandbox "{sandbox.id}"'
+    elif target.state is not WireState.RUNNING:
+        problem = f'container "{target_id}" is not running - in state CONTAINER_{target.state}'
+    if problem:
+        raise Refused(Kind.UNKNOWN, f"invalid target container: {problem}", rule="CRI-056")
+
+
+def resolve_argv(config: cri.ContainerConfig, image: Image) -> tuple[str, ...]:
+    """What is run: command replaces entrypoint and command of the image, args the latter (CRI-053).
+
+    Raises:
+        Refused: nothing is to be run.
+    """
+    arguments = tuple(config.args)
+    if config.command:
+        argv = (*config.command, *arguments)
+    else:
+        argv = (*image.config.entrypoint, *(arguments or image.config.command))
+    if not argv or not argv[0]:
+        raise Refused(Kind.UNKNOWN, "failed to generate container spec: no command specified", rule="CRI-053")
+    return argv
+
+
+def resolve_stop_signal(config: cri.ContainerConfig, image: Image) -> int:
+    """The kernel's number of the stop signal: the config's, else the image's, else TERM (CRI-049)."""
+    return kernel_signal(config.stop_signal) or signal_by_name(image.config.stop_signal or "0") or SIGTERM
+
+
+def resolve_user(config: cri.ContainerConfig, image: Image) -> tuple[int, int]:
+    """``(uid, gid)`` of the main process.
+
+    Raises:
+        Refused: a user name that the image does not have.
+    """
+    security = config.linux.security_context
+    if security.HasField("run_as_user"):
+        uid, gid = int(security.run_as_user.value), 0
+    elif security.run_as_username:
+        uid, gid = _by_name(security.run_as_username)
+    else:
+        user, _, group = image.config.user.partition(":")
+        uid, gid = (int(user), 0) if user.isdigit() else _by_name(user or "root")
+        gid = int(group) if group.isdigit() else gid
+    if security.HasField("run_as_group"):
+        gid = int(security.run_as_group.value)
+    return uid, gid
+
+
+def _by_name(name: str) -> tuple[int, int]:
+    known = _KNOWN_USERS.get(name)
+    if known is None:
+        why = f"unable to find user {name}: no matching entries in passwd file"
+        raise Refused(Kind.UNKNOWN, f"failed to generate container spec: {why}", rule="CRI-055")
+    return known
+
+
+def container_environment(sandbox: Sandbox, config: cri.ContainerConfig, image: Image) -> dict[str, str]:
+    """Variables of the main process: the image's, HOSTNAME, then the config's; later ones win."""
+    environment = dict(image.config.environment)
+    environment["HOSTNAME"] = sandbox.config.hostname
+    if config.tty:
+        environment["TERM"] = "xterm"
+    for pair in config.envs:
+        environment[pair.key] = bytes(pair.value).decode("utf-8", "surrogateescape")
+    return environment
+
+
+def container_files(world: World, sandbox: Sandbox, container: Container, image: Image) -> ContainerFiles:
+    """The file system of a container: a fresh layer over the image, with the mounts of the config."""
+    mounts = [
+        Mount(container_path=m.container_path, host_path=m.host_path, readonly=m.readonly)
+        for m in container.config.mounts
+        if m.host_path
+    ]
+    content = image_files(image)
+    content["/etc/hostname"] = f"{sandbox.config.hostname}\n".encode()
+    content["/etc/resolv.conf"] = _resolv_conf(sandbox)
+    if all(mount.container_path != "/etc/hosts" for mount in mounts):
+        address = sandbox.ips[0] if sandbox.ips else world.host_ip
+        content["/etc/hosts"] = f"127.0.0.1\tlocalhost\n{address}\t{sandbox.config.hostname}\n".encode()
+    for mount in container.config.mounts:
+        volume = world.images.resolve(mount.image.image) if mount.HasField("image") else None
+        if volume is not None:
+            for path, data in image_files(volume).items():
+                content[posixpath.join(mount.container_path, path.lstrip("/"))] = data
+    readonly = container.config.linux.security_context.readonly_rootfs
+    return ContainerFiles(world.files, mounts=mounts, image_files=content, readonly_root=readonly)
+
+
+def _resolv_conf(sandbox: Sandbox) -> bytes:
+    dns = sandbox.config.dns_config
+    lines: list[str] = []
+    if dns.searches:
+        lines.append("search " + " ".join(dns.searches))
+    lines.extend(f"nameserver {server}" for server in dns.servers)
+    if dns.options:
+        lines.append("options " + " ".join(dns.options))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def merged_resources(
+    old: cri.LinuxContainerResources | None, wanted: cri.LinuxContainerResources
+) -> cri.LinuxContainerResources:
+    """The old values with the fields that are set in ``wanted`` replaced; zero means "leave" (CRI-150)."""
+    merged = cri.LinuxContainerResources()
+    if old is not None:
+        merged.CopyFrom(old)
+    for field, value in wanted.ListFields():
+        if field.name in ("hugepage_limits", "unified"):
+            merged.ClearField(field.name)
+            continue
+        setattr(merged, field.name, value)
+    merged.hugepage_limits.extend(wanted.hugepage_limits)
+    merged.unified.update(wanted.unified)
+    return merged

@@ -1,0 +1,398 @@
+"""What happens to containers: create, start, stop, remove, resources, logs (CRI section 4)."""
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+from attrs import evolve
+
+from cri_fake.container_spec import (
+    check_container,
+    container_environment,
+    container_files,
+    container_name,
+    merged_resources,
+    resolve_argv,
+    resolve_stop_signal,
+    resolve_user,
+)
+from cri_fake.events import EventType
+from cri_fake.live import LiveContainer, Outcome
+from cri_fake.logs import LogFile, log_path
+from cri_fake.observe import InstanceExited, InstanceStarted
+from cri_fake.process import ContainerProcesses, Programs, StartFailed
+from cri_fake.signals import SIGKILL
+from cri_fake.store.containers import EXIT_CODE_LOST, Container, Event, Phase, WireState, advance
+from cri_fake.store.faults import Kind, Refused, not_found
+from cri_fake.store.images import Image
+from cri_fake.store.sandboxes import Event as SandboxEvent
+from cri_fake.store.sandboxes import Sandbox
+from cri_fake.store.sandboxes import advance as advance_sandbox
+from cri_fake.world import World
+from k8s_proto import runtime_v1_pb2 as cri
+
+__all__ = ["ContainerOps"]
+
+_START_SHARE = 0.8
+"""Part of StartContainer that passes before the process runs."""
+_STOP_SHARE = 0.2
+"""Part of StopContainer that passes before the signal."""
+
+
+class ContainerOps:
+    """The container half of the runtime service. Processes run in the nursery that ``adopt`` was given."""
+
+    def __init__(self, world: World, programs: Callable[[], Programs]) -> None:
+        self._world = world
+        self._programs = programs
+        self._nursery: trio.Nursery | None = None
+        self._live: dict[str, LiveContainer] = {}
+        self._instances: dict[tuple[str, str, str, str], int] = {}
+
+    def adopt(self, nursery: trio.Nursery | None) -> None:
+        """Give the nursery that owns all processes from now on; None when it ends."""
+        self._nursery = nursery
+        if nursery is None:
+            self._live.clear()
+
+    def find(self, prefix: str) -> Container:
+        """The container with that id or prefix.
+
+        Raises:
+            Refused: NotFound, or the prefix is empty or ambiguous.
+        """
+        container = self._world.containers.find(prefix)
+        if container is None:
+            raise not_found(f'an error occurred when try to find container "{prefix}"')
+        return container
+
+    def live(self, container_id: str) -> LiveContainer | None:
+        """The running side of a container; None before it started and after its exit was reported."""
+        return self._live.get(container_id)
+
+    # Create ------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, sandbox_prefix: str, config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig
+    ) -> str:
+        """Make a CREATED container; returns its id. Nothing is left of one that failed (CRI-207).
+
+        Raises:
+            Refused: the sandbox is unknown or not READY, the image absent, the name taken, the config wrong.
+        """
+        world = self._world
+        sandbox = world.sandboxes.find(sandbox_prefix)
+        if sandbox is None:
+            raise not_found(f'failed to find sandbox id "{sandbox_prefix}"', rule="CRI-052")
+        advance_sandbox(sandbox, SandboxEvent.USE)
+        check_container(world, sandbox, config, sandbox_config)
+        container_id = world.new_id()
+        name = container_name(config, sandbox_config)
+        try:
+            world.container_names.reserve(name, container_id)
+        except Refused as refused:
+            hint = "check if another CreateContainer request is in progress"
+            raise refused.wrapped(f'failed to reserve container name "{name}"; {hint}') from None
+        try:
+            container = await self._build(container_id, name, sandbox, config, sandbox_config)
+        except BaseException:
+            world.container_names.release(name)
+            raise
+        world.containers.add(container)
+        world.publish(EventType.CREATED, container_id, sandbox.id)
+        return container_id
+
+    async def _build(
+        self,
+        container_id: str,
+        name: str,
+        sandbox: Sandbox,
+        config: cri.ContainerConfig,
+        sandbox_config: cri.PodSandboxConfig,
+    ) -> Container:
+        world = self._world
+        image = world.images.resolve(config.image.image)
+        if image is None:
+            raise not_found(f'failed to resolve image "{config.image.image}"', rule="CRI-052")
+        resolve_argv(config, image)
+        path = log_path(sandbox_config.log_directory, config.log_path)
+        await world.pause("CreateContainer")
+        current = world.sandboxes.get(sandbox.id)
+        if current is None:
+            raise not_found(f'failed to find sandbox id "{sandbox.id}"', rule="CRI-052")
+        advance_sandbox(current, SandboxEvent.USE)
+        self._make_mount_sources(config)
+        uid, gid = resolve_user(config, image)
+        resources = cri.LinuxContainerResources()
+        resources.CopyFrom(config.linux.resources)
+        return Container(
+            id=container_id,
+            sandbox_id=sandbox.id,
+            reserved_name=name,
+            name=config.metadata.name,
+            attempt=config.metadata.attempt,
+            instance=self._next_instance(sandbox, config.metadata.name),
+            config=config,
+            image_id=image.id,
+            image_name=image.display_name,
+            image_ref=image.display_ref,
+            log_path=path,
+            stop_signal=resolve_stop_signal(config, image),
+            resources=resources if config.linux.HasField("resources") else None,
+            uid=uid,
+            gid=gid,
+            created_at_ns=world.unique_now_ns(),
+        )
+
+    def _next_instance(self, sandbox: Sandbox, name: str) -> int:
+        key = (sandbox.namespace, sandbox.name, sandbox.uid, name)
+        instance = self._instances.get(key, 0)
+        self._instances[key] = instance + 1
+        return instance
+
+    def _make_mount_sources(self, config: cri.ContainerConfig) -> None:
+        """A host path that does not exist becomes a directory, as in containerd (CRI-054)."""
+        files = self._world.files
+        for mount in config.mounts:
+            if not mount.host_path:
+                continue
+            try:
+                if not files.exists(mount.host_path):
+                    files.make_dirs(mount.host_path, mode=0o755)
+            except OSError as error:
+                why = f'failed to mkdir "{mount.host_path}": {error.strerror}'
+                text = f"failed to generate container spec: {why}"
+                raise Refused(Kind.UNKNOWN, text, rule="CRI-054") from error
+
+    # Start -------------------------------------------------------------------------------------------------
+
+    def _update(self, container_id: str, event: Event, **facts: object) -> Container | None:
+        """Advance a container that is still there; None if it is gone."""
+        if container_id not in self._world.containers:
+            return None
+
+        def step(old: Container) -> Container:
+            new = advance(old, event, **facts)  # pyright: ignore[reportArgumentType]
+            assert new is not None
+            return new
+
+        return self._world.containers.update(container_id, step)
+
+    async def start(self, prefix: str) -> None:
+        """Run a CREATED container. A failed start leaves it EXITED with 128 and StartError (CRI-042).
+
+        Raises:
+            Refused: it is unknown or not CREATED, its sandbox is not READY, or its command does not start.
+        """
+        world = self._world
+        container = self.find(prefix)
+        try:
+            self._update(container.id, Event.START_BEGIN)
+        except Refused as refused:
+            raise refused.wrapped(f'failed to set starting state for container "{container.id}"') from None
+        total = world.latency.draw("StartContainer")
+        try:
+            await world.spend(total * _START_SHARE)
+            live = self._launch(container)
+        except Refused as refused:
+            self._update(container.id, Event.START_FAIL, now_ns=world.clock.now_ns(), message=refused.text)
+            raise
+        except BaseException:
+            self._update(container.id, Event.START_UNDO)
+            raise
+        self._update(container.id, Event.START_DONE, now_ns=world.clock.now_ns(), pid=world.next_pid())
+        self._announce_start(container, live)
+        await world.spend(total * (1 - _START_SHARE))
+
+    def _launch(self, container: Container) -> LiveContainer:
+        """Open the log and start the processes; synchronous, so that nothing can come between."""
+        world = self._world
+        sandbox = world.sandboxes.get(container.sandbox_id)
+        if sandbox is None:
+            raise not_found(f'sandbox "{container.sandbox_id}"')
+        advance_sandbox(sandbox, SandboxEvent.USE)
+        image = world.images.resolve(container.image_id)
+        if self._nursery is None or image is None:
+            raise not_found(f'image "{container.image_id}"')
+        behaviour = world.behaviours.for_instance(sandbox.name, container.name, container.instance)
+        if behaviour.start_failure is not None:
+            raise Refused(Kind.UNKNOWN, _start_failure_text(behaviour.start_failure), rule="CRI-042")
+        log = LogFile(
+            world.files, sandbox.config.log_directory, container.log_path, now_ns=world.clock.now_ns
+        )
+        log.open()
+        programs = self._programs()
+        argv = resolve_argv(container.config, image)
+        if behaviour.program is not None:
+            programs, argv = programs.with_main(behaviour.program, argv)
+        processes = ContainerProcesses(
+            nursery=self._nursery,
+            clock=world.clock,
+            rng=world.ids,
+            net=world.net,
+            fs=container_files(world, sandbox, container, image),
+            hostname=sandbox.config.hostname,
+            pod_ip=sandbox.ips[0] if sandbox.ips else world.host_ip,
+            programs=programs,
+        )
+        try:
+            main = processes.start(
+                argv,
+                env=container_environment(sandbox, container.config, image),
+                cwd=container.config.working_dir or image.config.working_directory or "/",
+                stdout=partial(log.write, "stdout"),
+                stderr=partial(log.write, "stdout" if container.config.tty else "stderr"),
+            )
+        except StartFailed as failed:
+            log.close()
+            raise Refused(Kind.UNKNOWN, _start_failure_text(failed.message), rule="CRI-042") from None
+        live = LiveContainer(clock=world.clock, processes=processes, main=main, log=log, behaviour=behaviour)
+        self._live[container.id] = live
+        return live
+
+    def _announce_start(self, container: Container, live: LiveContainer) -> None:
+        world = self._world
+        sandbox = world.sandboxes.get(container.sandbox_id)
+        assert self._nursery is not None
+        assert sandbox is not None
+        world.observer(
+            InstanceStarted(
+                pod=sandbox.name,
+                namespace=sandbox.namespace,
+                container=container.name,
+                instance=container.instance,
+                container_id=container.id,
+                argv=tuple(live.argv),
+                opaque=live.opaque,
+                at_ns=world.clock.now_ns(),
+            )
+        )
+        world.publish(EventType.STARTED, container.id, container.sandbox_id)
+        self._nursery.start_soon(live.supervise, partial(self._report_exit, container.id, sandbox))
+
+    def _report_exit(self, container_id: str, sandbox: Sandbox, outcome: Outcome) -> None:
+        """Record the end of a main process; called once, before anyone waiting for it wakes."""
+        world = self._world
+        self._live.pop(container_id, None)
+        if outcome.oom_killed:
+            self._update(container_id, Event.OOM)
+        now_ns = world.clock.now_ns()
+        container = self._update(container_id, Event.EXIT, now_ns=now_ns, exit_code=outcome.exit_code)
+        if container is None:
+            return
+        world.observer(
+            InstanceExited(
+                pod=sandbox.name,
+                namespace=sandbox.namespace,
+                container=container.name,
+                instance=container.instance,
+                container_id=container_id,
+                exit_code=outcome.exit_code,
+                signal=outcome.signal,
+                reason=container.reason,
+                oom_killed=outcome.oom_killed,
+                at_ns=container.finished_at_ns,
+            )
+        )
+        world.publish(EventType.STOPPED, container_id, container.sandbox_id)
+
+    # Stop and remove ---------------------------------------------------------------------------------------
+
+    async def stop(self, prefix: str, timeout_seconds: int) -> None:
+        """Signal, wait, kill; returns once EXITED shows. Unknown or not running: fine (CRI-047, CRI-050)."""
+        container = self._world.containers.find(prefix)
+        if container is None or container.phase not in (Phase.RUNNING, Phase.UNKNOWN):
+            return
+        live = self._live.get(container.id)
+        if live is None:
+            self._update(
+                container.id, Event.EXIT, now_ns=self._world.clock.now_ns(), exit_code=EXIT_CODE_LOST
+            )
+            return
+        total = self._world.latency.draw("StopContainer")
+        await self._world.spend(total * _STOP_SHARE)
+        if timeout_seconds > 0:
+            live.send_signal(container.stop_signal)
+            with trio.move_on_after(timeout_seconds):
+                await live.exited.wait()
+        if not live.exited.is_set():
+            live.send_signal(SIGKILL)
+            await live.exited.wait()
+        await self._world.spend(total * (1 - _STOP_SHARE))
+
+    async def kill(self, container_id: str) -> None:
+        """SIGKILL a running container and wait for its exit; anything else is left alone (CRI-023)."""
+        live = self._live.get(container_id)
+        if live is not None:
+            live.send_signal(SIGKILL)
+            await live.exited.wait()
+
+    async def remove(self, prefix: str) -> None:
+        """Remove a container, a running one by force; its log stays. Unknown: fine (CRI-050, CRI-051).
+
+        Raises:
+            Refused: it is being started or removed at this moment.
+        """
+        world = self._world
+        container = world.containers.find(prefix)
+        if container is None:
+            return
+        if container.state in (WireState.RUNNING, WireState.UNKNOWN):
+            await self.stop(container.id, 0)
+        try:
+            current = self._update(container.id, Event.REMOVE_BEGIN)
+        except Refused as refused:
+            raise refused.wrapped(f'failed to set removing state for container "{container.id}"') from None
+        if current is None:
+            return
+        try:
+            await world.pause("RemoveContainer")
+        except BaseException:
+            self._update(container.id, Event.REMOVE_UNDO)
+            raise
+        advance(current, Event.REMOVE_DONE)
+        world.containers.remove(container.id)
+        world.container_names.release(container.reserved_name)
+        world.publish(EventType.DELETED, container.id, container.sandbox_id)
+
+    # Smaller calls -----------------------------------------------------------------------------------------
+
+    async def update_resources(self, prefix: str, wanted: cri.LinuxContainerResources) -> None:
+        """Change what applies; a zero field leaves the old value (CRI-150).
+
+        Raises:
+            Refused: the container is unknown or being removed.
+        """
+        container = self._world.containers.find(prefix)
+        if container is None:
+            raise not_found("failed to find container")
+        await self._world.pause("UpdateContainerResources")
+        if container.id not in self._world.containers:
+            raise not_found("failed to find container")
+        self._world.containers.update(
+            container.id, lambda old: evolve(old, resources=merged_resources(old.resources, wanted))
+        )
+
+    async def reopen_log(self, prefix: str) -> None:
+        """Go on in a fresh log file (CRI-129).
+
+        Raises:
+            Refused: the container is unknown or not running, or the file cannot be made.
+        """
+        container = self.find(prefix)
+        await self._world.pause("ReopenContainerLog")
+        live = self._live.get(container.id)
+        if live is None:
+            raise Refused(Kind.UNKNOWN, "container is not running", rule="CRI-129")
+        live.log.reopen()
+
+    def image_of(self, container: Container) -> Image | None:
+        """The container's image, None once it was removed."""
+        return self._world.images.resolve(container.image_id)
+
+
+def _start_failure_text(why: str) -> str:
+    return (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+        f"runc create failed: unable to start container process: {why}: unknown"
+    )

@@ -1,0 +1,272 @@
+"""The fake runtime, assembled: one object with both services, its processes, and what a person may do to it.
+
+::
+
+    async with FakeRuntime(clock=clock, randoms=randoms, files=files, net=net) as runtime:
+        for handler in runtime.handlers:
+            server.add(handler)
+
+The daemon and the containers have separate lives, as with containerd and its shims: ``crash`` cuts every
+open call and answers Unavailable until ``restart``; processes live on meanwhile and their exits are known
+afterwards. Nothing is asked of the operating system: clock, chance, files and network are handed in.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Protocol, Self
+
+import trio
+
+from cri_fake.behaviours import Behaviours
+from cri_fake.catalogue import PRELOADED, Catalogue
+from cri_fake.containers import ContainerOps
+from cri_fake.events import EventHub
+from cri_fake.execs import ExecOps
+from cri_fake.image_service import ImageService
+from cri_fake.latency import ZERO, Latency
+from cri_fake.lists import Reader
+from cri_fake.network import DEFAULT_POD_CIDR, Ipam
+from cri_fake.observe import DaemonChanged, Observer, RuntimeFact
+from cri_fake.process import Programs
+from cri_fake.profile import CONTAINERD_2, Profile
+from cri_fake.pulls import ImageOps
+from cri_fake.sandboxes import SandboxOps
+from cri_fake.service import RuntimeService
+from cri_fake.signals import SIGKILL
+from cri_fake.store.containers import Container, WireState
+from cri_fake.store.faults import Refused, not_found
+from cri_fake.store.sandboxes import Sandbox
+from cri_fake.world import World
+from node_host.clock import NodeClock
+from node_host.files import Files
+from node_host.net import Net
+from node_host.randoms import Randoms
+
+__all__ = ["FakeRuntime", "ServerLike"]
+
+DEFAULT_HOST_IP = "192.0.2.10"
+
+
+class ServerLike(Protocol):
+    """What ``serve`` needs of a server (``trio_grpc.UnixServer`` and ``MemoryServer`` have it)."""
+
+    def add(self, handler: object, /) -> object: ...
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> bool | None: ...
+
+
+def _ignore(_: RuntimeFact) -> None:
+    return
+
+
+class FakeRuntime:
+    """A CRI v1 runtime in this process. Use it as an async context manager: it owns all container processes.
+
+    ``observer`` is told of process starts and exits; ``pod_cidr`` is one range or two of different families,
+    ``host_ip`` the address of host-network pods; ``preloaded`` are images present from the start.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: NodeClock,
+        randoms: Randoms,
+        files: Files,
+        net: Net,
+        behaviours: Behaviours | None = None,
+        latency: Latency = ZERO,
+        pod_cidr: str = DEFAULT_POD_CIDR,
+        observer: Observer = _ignore,
+        profile: Profile = CONTAINERD_2,
+        catalogue: Catalogue | None = None,
+        preloaded: tuple[str, ...] = PRELOADED,
+        programs: Callable[[], Programs] = Programs,
+        host_ip: str = DEFAULT_HOST_IP,
+    ) -> None:
+        self._world = World(
+            clock=clock,
+            files=files,
+            net=net,
+            ids=randoms.stream("cri_fake.ids"),
+            latency=latency,
+            profile=profile,
+            observer=observer,
+            behaviours=behaviours or Behaviours(),
+            catalogue=catalogue or Catalogue(),
+            ipam=Ipam(pod_cidr),
+            hub=EventHub(clock.elapsed_seconds),
+            host_ip=host_ip,
+        )
+        self._containers = ContainerOps(self._world, programs, randoms.stream("cri_fake.processes"))
+        self._sandboxes = SandboxOps(self._world, kill=self._containers.kill, remove=self._containers.remove)
+        self._images = ImageOps(self._world)
+        self._images.preload(preloaded)
+        reader = Reader(self._world, self._sandboxes, self._containers)
+        execs = ExecOps(self._world, self._containers)
+        self._service = RuntimeService(self._world, self._sandboxes, self._containers, execs, reader)
+        self._image_service = ImageService(self._world, self._images)
+        self._stack: AsyncExitStack | None = None
+        self._up = trio.Event()
+        self._up.set()
+        self._down = trio.Event()
+        self._closed = trio.Event()
+
+    @property
+    def handlers(self) -> tuple[RuntimeService, ImageService]:
+        """What a server serves: the runtime service and the image service."""
+        return self._service, self._image_service
+
+    @property
+    def world(self) -> World:
+        """Stores, names, addresses and knobs, for tests and tools to look at."""
+        return self._world
+
+    async def __aenter__(self) -> Self:
+        assert self._stack is None, "a FakeRuntime is entered once"
+        self._stack = AsyncExitStack()
+        nursery = await self._stack.enter_async_context(trio.open_nursery())
+        self._containers.adopt(nursery)
+        self._stack.callback(self._containers.adopt, None)
+        self._stack.callback(nursery.cancel_scope.cancel)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        assert self._stack is not None
+        return await self._stack.__aexit__(kind, error, trace)
+
+    # The daemon --------------------------------------------------------------------------------------------
+
+    @property
+    def daemon_up(self) -> bool:
+        return self._up.is_set()
+
+    async def serve(
+        self,
+        make_server: Callable[[], ServerLike],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve both services until cancelled; ``crash`` closes the server, ``restart`` makes a new one.
+
+        Use ``await nursery.start(runtime.serve, make_server)``: it reports once the socket is there.
+        """
+        reported = False
+        while True:
+            await self._up.wait()
+            server = make_server()
+            for handler in self.handlers:
+                server.add(handler)
+            async with server:
+                self._closed = trio.Event()
+                if not reported:
+                    task_status.started()
+                    reported = True
+                await self._down.wait()
+            self._closed.set()
+
+    async def crash(self) -> None:
+        """End the daemon: calls in flight are cut, the socket goes, containers run on. Twice is once."""
+        if not self._up.is_set():
+            return
+        self._up = trio.Event()
+        self._service.up = self._image_service.up = False
+        self._world.observer(DaemonChanged(up=False, at_ns=self._world.clock.now_ns()))
+        self._down.set()
+        await trio.lowlevel.checkpoint()
+
+    async def restart(self, *, down_seconds: float = 0.0) -> None:
+        """Bring the daemon back after ``down_seconds``; ends it first if it still runs."""
+        await self.crash()
+        await self._world.clock.sleep(down_seconds)
+        self._down = trio.Event()
+        self._service.up = self._image_service.up = True
+        self._world.observer(DaemonChanged(up=True, at_ns=self._world.clock.now_ns()))
+        self._up.set()
+
+    # What a person may do ----------------------------------------------------------------------------------
+
+    def bind_images(self, pod: str, images: Mapping[str, str]) -> None:
+        """Say which image each container of a pod uses; pull behaviours given by container need it."""
+        self._images.bind(pod, dict(images))
+
+    def add_behaviours(self, behaviours: Behaviours) -> None:
+        """Tell more behaviours from now on; they apply to instances that start later."""
+        self._world.behaviours = self._world.behaviours.merged_with(behaviours)
+
+    def set_network_ready(self, ready: bool) -> None:
+        """Make the network (not) ready: Status says so, pod-network sandboxes fail meanwhile (CRI-101)."""
+        self._world.network_ready = ready
+
+    def ready_sandbox(self, pod: str, namespace: str | None = None) -> Sandbox:
+        """The newest READY sandbox of a pod.
+
+        Raises:
+            Refused: there is none.
+        """
+        for sandbox in reversed(self._world.sandboxes.values):
+            if sandbox.name == pod and sandbox.ready and namespace in (None, sandbox.namespace):
+                return sandbox
+        raise not_found(f'READY sandbox of pod "{pod}"')
+
+    async def stop_sandbox_behind(self, pod: str, namespace: str | None = None) -> None:
+        """Stop a pod's sandbox as ``crictl stopp`` would, behind the kubelet's back.
+
+        Raises:
+            Refused: the pod has no READY sandbox.
+        """
+        await self._sandboxes.stop(self.ready_sandbox(pod, namespace).id)
+
+    def kill_sandbox_process(self, pod: str, namespace: str | None = None) -> None:
+        """End a sandbox's own process: it turns NOTREADY, its containers and network stay.
+
+        Raises:
+            Refused: the pod has no READY sandbox.
+        """
+        self._sandboxes.process_died(self.ready_sandbox(pod, namespace).id)
+
+    def running_container(self, pod: str, name: str, namespace: str | None = None) -> Container:
+        """The newest RUNNING container of that name in a pod.
+
+        Raises:
+            Refused: there is none.
+        """
+        for container in reversed(self._world.containers.values):
+            sandbox = self._world.sandboxes.get(container.sandbox_id)
+            if container.name != name or container.state is not WireState.RUNNING or sandbox is None:
+                continue
+            if sandbox.name == pod and namespace in (None, sandbox.namespace):
+                return container
+        raise not_found(f'running container "{name}" of pod "{pod}"')
+
+    def signal_container(self, pod: str, name: str, signum: int = SIGKILL) -> None:
+        """Send a signal to a container's main process, past CRI.
+
+        Raises:
+            Refused: no such container runs.
+        """
+        live = self._containers.live(self.running_container(pod, name).id)
+        if live is None:
+            raise Refused(not_found("").kind, f'container "{name}" of pod "{pod}" has just exited')
+        live.send_signal(signum, may_ignore=False)
+
+    def oom_kill(self, pod: str, name: str) -> None:
+        """Kill a container as the kernel does when its memory runs out: 137, OOMKilled (CRI-045).
+
+        Raises:
+            Refused: no such container runs.
+        """
+        live = self._containers.live(self.running_container(pod, name).id)
+        if live is not None:
+            live.oom_kill()

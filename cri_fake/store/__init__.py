@@ -1,0 +1,1 @@
+"""The runtime's memory: sandboxes, containers, images and reserved names as pure state machines (pure)."""

@@ -1,0 +1,98 @@
+"""What all parts of the runtime share: stores, names, addresses, clock, chance, latency and the event hub."""
+
+from collections.abc import Iterable
+from random import Random
+
+from attrs import define, field
+
+from cri_fake.behaviours import Behaviours
+from cri_fake.catalogue import Catalogue
+from cri_fake.events import EventHub, EventType, PodEvent
+from cri_fake.latency import Latency
+from cri_fake.network import Ipam
+from cri_fake.observe import Observer
+from cri_fake.profile import Profile
+from cri_fake.store.containers import Container
+from cri_fake.store.images import ImageStore
+from cri_fake.store.sandboxes import Sandbox
+from cri_fake.store.table import Names, Store
+from node_host.clock import NodeClock
+from node_host.files import Files
+from node_host.net import Net
+from node_host.randoms import new_id
+
+__all__ = ["World"]
+
+_FIRST_PID = 1000
+
+
+@define(kw_only=True, eq=False)
+class World:
+    """Shared state; all but ``behaviours`` and the knobs at the end is fixed for the runtime's life."""
+
+    clock: NodeClock
+    files: Files
+    net: Net
+    ids: Random
+    latency: Latency
+    profile: Profile
+    observer: Observer
+    behaviours: Behaviours
+    catalogue: Catalogue
+    ipam: Ipam
+    hub: EventHub
+    host_ip: str
+    sandboxes: Store[Sandbox] = field(factory=lambda: Store[Sandbox]())
+    containers: Store[Container] = field(factory=lambda: Store[Container]())
+    images: ImageStore = field(factory=ImageStore)
+    sandbox_names: Names = field(factory=Names)
+    container_names: Names = field(factory=Names)
+    network_ready: bool = True
+    """False: Status says so and pod-network sandboxes cannot be made (CRI-101)."""
+    _last_stamp_ns: int = 0
+    _last_pid: int = _FIRST_PID
+
+    def unique_now_ns(self) -> int:
+        """The time of day, later than every such time before: no two objects share a created_at (CRI-016)."""
+        self._last_stamp_ns = max(self._last_stamp_ns + 1, self.clock.now_ns())
+        return self._last_stamp_ns
+
+    def new_id(self) -> str:
+        """64 lower-case hex digits from the seed (CRI-010)."""
+        return new_id(self.ids)
+
+    def next_pid(self) -> int:
+        """A process id as the host would see it; only for show."""
+        self._last_pid += 1
+        return self._last_pid
+
+    async def pause(self, method: str, variant: str = "", *, share: float = 1.0) -> None:
+        """Take the time that the method takes; with no latency not even a checkpoint."""
+        seconds = self.latency.draw(method, variant) * share
+        if seconds > 0:
+            await self.clock.sleep(seconds)
+
+    async def spend(self, seconds: float) -> None:
+        """Sleep if there is anything to sleep."""
+        if seconds > 0:
+            await self.clock.sleep(seconds)
+
+    def containers_of(self, sandbox_id: str) -> tuple[Container, ...]:
+        """The sandbox's containers in any state, in order of creation."""
+        return tuple(each for each in self.containers.values if each.sandbox_id == sandbox_id)
+
+    def publish(self, kind: EventType, object_id: str, sandbox_id: str) -> None:
+        """Emit an event with a snapshot of the pod as it is now (CRI-141)."""
+        event = PodEvent(
+            kind,
+            object_id,
+            self.unique_now_ns(),
+            self.sandboxes.get(sandbox_id),
+            self.containers_of(sandbox_id),
+        )
+        self.hub.publish(event)
+
+    def matching(self, labels: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]]) -> bool:
+        """True if every wanted pair is among the labels (CRI-080)."""
+        have = dict(labels)
+        return all(have.get(key) == value for key, value in wanted)
