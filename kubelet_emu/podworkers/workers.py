@@ -17,7 +17,7 @@ from kubelet_emu.container.cache import PodCache
 from kubelet_emu.container.runtime import RunningPod, RuntimePodStatus
 from kubelet_emu.container.stamps import BEFORE_ALL, Stamps
 from kubelet_emu.errors import PeerError
-from kubelet_emu.pod_update import UpdateType, full_name, uid_of
+from kubelet_emu.pod_update import UpdateType, uid_of
 from kubelet_emu.podworkers import machine
 from kubelet_emu.podworkers.delays import BACKOFF_SECONDS, jittered, requeue_after
 from kubelet_emu.podworkers.effects import CancelSync, Effect, Notify, StartWorker, StopWorker, WakeWorker
@@ -94,7 +94,7 @@ class _Worker:
 class PodWorkers:
     """All pod workers of a node.
 
-    ``nursery`` owns the tasks; they end with it. ``cache`` and ``stamps`` are shared with PLEG, ``work_queue``
+    ``nursery`` owns the tasks; they end with it. ``cache`` and ``stamps`` are shared with PLEG, the queue
     with the sync loop. Only ``kill_pod_now`` waits; everything else is immediate.
     """
 
@@ -343,7 +343,7 @@ class PodWorkers:
         record = self._state.records.get(uid)
         self._recorder.fact(
             "requeue",
-            pod=record.full_name if record is not None else uid,
+            pod=record.full_name.partition("_")[0] if record is not None else uid,
             rule=requeue.why[0].rule,
             about=requeue.why[0].about,
             seconds=round(delay, 6),
@@ -398,9 +398,8 @@ def _uid_of(options: UpdatePodOptions) -> str:
 
 def _name_of(options: UpdatePodOptions) -> str:
     if options.pod is not None:
-        return full_name(options.pod)
-    running = options.running_pod
-    return f"{running.name}_{running.namespace}" if running is not None else ""
+        return options.pod.metadata.name
+    return options.running_pod.name if options.running_pod is not None else ""
 
 
 def _outcome(record: Record | None) -> dict[str, object]:
