@@ -1,0 +1,263 @@
+"""The one grammar in which faults are written down, its parser, and the plan that hands faults out (pure).
+
+    plan    = rule (";" rule)*              blank rules and whitespace are ignored; a newline is a ";"
+    rule    = method ":" term ("->" term)*
+    method  = the name on the wire, such as StartContainer, or "*" for every method
+    term    = [count "*"] action            without a count, for ever: only the last term of a rule
+    action  = "off"                         no fault
+            | "error(" code ["," text] ")"  answered with this code; the peer never sees the request
+            | "delay(" seconds ")"          handed over that much later
+            | "hang"                        never answered, never seen by the peer
+            | "lost" ["(" code [text] ")"]  done by the peer, but the answer is lost: never answered, or
+            this code | "duplicate"                   reaches the peer twice, answered once | "crash" |
+            "crash(after)"      the peer dies on getting the request, or after having done it
+    code    = a gRPC code: UNAVAILABLE, NOT_FOUND …
+    text    = characters up to the closing parenthesis; in double quotes it may hold any character but
+    the quote
+
+Example: ``StartContainer: 2*off -> 1*error(UNAVAILABLE, "gone away"); *: 1*delay(0.5)`` fails the third
+start of a container and delays the first call of all. Terms of a rule are used up one after the other; a
+rule that is used up gives no fault. Every rule whose method matches counts the call; where several give
+a fault, the first one written wins.
+"""
+
+import re
+from typing import Literal
+
+from attrs import field, frozen
+
+__all__ = ["CODES", "Fault", "FaultPlan", "FaultSyntaxError", "Rule", "Term", "parse"]
+
+FaultKind = Literal["off", "error", "delay", "hang", "lost", "duplicate", "crash", "crash-after"]
+
+CODES = (
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+)
+"""The codes a fault may answer with."""
+
+MAX_COUNT = 1_000_000_000
+MAX_RULES = 1000
+_METHOD = re.compile(r"\*|[A-Za-z][A-Za-z0-9_]*")
+_TERM = re.compile(
+    r"(?:(?P<count>[^*()\"]*)\*)?\s*(?P<action>[^()\"]*?)\s*(?:\((?P<arguments>.*)\))?", re.DOTALL
+)
+
+
+class FaultSyntaxError(ValueError):
+    """Raised for a plan that does not follow the grammar; says which rule, what is wrong and what would
+    be right.
+    """
+
+
+@frozen(kw_only=True)
+class Fault:
+    """What happens to one call."""
+
+    kind: FaultKind
+    code: str | None = None
+    """Name of the gRPC code it is answered with; None where ``lost`` is never answered."""
+    details: str = ""
+    seconds: float = 0.0
+    """How long ``delay`` waits."""
+
+    def __str__(self) -> str:
+        if self.kind == "delay":
+            return f"delay({self.seconds:g})"
+        if self.kind == "crash-after":
+            return "crash(after)"
+        if self.code is None:
+            return self.kind
+        return f'{self.kind}({self.code}, "{self.details}")' if self.details else f"{self.kind}({self.code})"
+
+
+@frozen
+class Term:
+    """A fault for ``count`` calls; None is for ever."""
+
+    fault: Fault
+    count: int | None
+
+    def __str__(self) -> str:
+        return str(self.fault) if self.count is None else f"{self.count}*{self.fault}"
+
+
+@frozen
+class Rule:
+    """The faults of one method, or of all methods where it is ``*``."""
+
+    method: str
+    terms: tuple[Term, ...] = field(converter=tuple)
+
+    def fault_at(self, index: int) -> Fault | None:
+        """The fault of the call with this index (from 0) among those the rule matches, None for none."""
+        for term in self.terms:
+            if term.count is None or index < term.count:
+                return None if term.fault.kind == "off" else term.fault
+            index -= term.count
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.method}: " + " -> ".join(str(term) for term in self.terms)
+
+
+class FaultPlan:
+    """Rules with the count of calls each has seen. ``str()`` gives the text that makes it anew."""
+
+    def __init__(self, rules: "tuple[Rule, ...] | list[Rule]" = ()) -> None:
+        self.rules = tuple(rules)
+        self._seen = [0] * len(self.rules)
+
+    @classmethod
+    def parse(cls, text: str) -> "FaultPlan":
+        """The plan written in ``text``. Raises FaultSyntaxError."""
+        return cls(parse(text))
+
+    def next(self, method: str) -> Fault | None:
+        """Count a call of ``method`` and say what is to happen to it; None for nothing."""
+        found: Fault | None = None
+        for position, rule in enumerate(self.rules):
+            if rule.method in (method, "*"):
+                fault = rule.fault_at(self._seen[position])
+                self._seen[position] += 1
+                found = found or fault
+        return found
+
+    def __str__(self) -> str:
+        return "; ".join(str(rule) for rule in self.rules)
+
+
+def parse(text: str) -> tuple[Rule, ...]:
+    """The rules written in ``text``. Raises FaultSyntaxError."""
+    pieces = [piece.strip() for piece in _split(text, (";", "\n"))]
+    rules = tuple(_rule(piece) for piece in pieces if piece)
+    if len(rules) > MAX_RULES:
+        raise FaultSyntaxError(f"{len(rules)} rules are too many; at most {MAX_RULES} are allowed")
+    return rules
+
+
+def _rule(text: str) -> Rule:
+    method, colon, rest = text.partition(":")
+    method = method.strip()
+    if not colon:
+        raise _wrong(text, "no ':' after the method; write 'Method: action'")
+    if not _METHOD.fullmatch(method):
+        raise FaultSyntaxError(
+            f"rule {text!r}: {method!r} is no method name; write a wire name such as StartContainer, or *"
+        )
+    terms = tuple(_term(piece.strip(), text) for piece in _split(rest, ("->",)))
+    for term in terms[:-1]:
+        if term.count is None:
+            raise FaultSyntaxError(
+                f"rule {text!r}: '{term}' goes on for ever, so nothing may follow it; give it a count"
+            )
+    return Rule(method, terms)
+
+
+def _wrong(rule: str, what: str) -> FaultSyntaxError:
+    return FaultSyntaxError(f"rule {rule!r}: {what}")
+
+
+def _term(text: str, rule: str) -> Term:
+    found = _TERM.fullmatch(text)
+    if not text or found is None:
+        raise FaultSyntaxError(
+            f"rule {rule!r}: {text!r} is no action; write one of {_ACTIONS}, with a count before '*'"
+        )
+    count_text = found["count"]
+    count: int | None = None
+    if count_text is not None:
+        digits = count_text.strip()
+        if (
+            not (digits.isascii() and digits.isdigit())
+            or not 1 <= len(digits) <= 10
+            or not 1 <= int(digits) <= MAX_COUNT
+        ):
+            raise FaultSyntaxError(
+                f"rule {rule!r}: {digits!r} is no count; write a number from 1 to {MAX_COUNT}"
+            )
+        count = int(digits)
+    arguments = None if found["arguments"] is None else _arguments(found["arguments"])
+    return Term(_fault(found["action"], arguments, rule), count)
+
+
+_ACTIONS = "off, error(CODE), delay(SECONDS), hang, lost, duplicate, crash"
+
+
+def _fault(action: str, arguments: list[str] | None, rule: str) -> Fault:
+    given = arguments or []
+    if action == "error" or (action == "lost" and arguments is not None):
+        if not 1 <= len(given) <= 2 or not given[0]:
+            raise FaultSyntaxError(
+                f"rule {rule!r}: {action} takes a code and an optional text; write {action}(UNAVAILABLE)"
+            )
+        if given[0] not in CODES:
+            raise _wrong(rule, f"{given[0]!r} is no gRPC code; one of {', '.join(CODES)}")
+        return Fault(kind="error" if action == "error" else "lost", code=given[0], details="".join(given[1:]))
+    if action == "delay":
+        return Fault(kind="delay", seconds=_seconds(given, rule))
+    if action == "crash" and arguments is not None:
+        if given != ["after"]:
+            raise FaultSyntaxError(
+                f"rule {rule!r}: crash takes nothing or 'after'; write crash or crash(after)"
+            )
+        return Fault(kind="crash-after")
+    plain: tuple[FaultKind, ...] = ("off", "hang", "lost", "duplicate", "crash")
+    for kind in plain:
+        if action == kind:
+            if arguments is not None:
+                raise _wrong(rule, f"{action} takes no argument; write {action}")
+            return Fault(kind=kind)
+    raise _wrong(rule, f"{action!r} is no action; one of {_ACTIONS}")
+
+
+def _seconds(given: list[str], rule: str) -> float:
+    try:
+        seconds = float(given[0]) if len(given) == 1 else -1.0
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds <= MAX_COUNT:
+        raise _wrong(rule, f"delay takes seconds from 0 to {MAX_COUNT}; write delay(0.5)")
+    return seconds
+
+
+def _arguments(text: str) -> list[str]:
+    """The arguments of an action: split at the first comma, the text without its quotes."""
+    first, comma, rest = text.partition(",")
+    rest = rest.strip()
+    if len(rest) >= 2 and rest[0] == rest[-1] == '"':
+        rest = rest[1:-1]
+    return [first.strip(), rest] if comma else [first.strip()]
+
+
+def _split(text: str, separators: tuple[str, ...]) -> list[str]:
+    """Split at separators that stand outside double quotes."""
+    pieces, start, position, quoted = list[str](), 0, 0, False
+    while position < len(text):
+        if text[position] == '"':
+            quoted = not quoted
+        found = None if quoted else next((one for one in separators if text.startswith(one, position)), None)
+        if found is None:
+            position += 1
+            continue
+        pieces.append(text[start:position])
+        position += len(found)
+        start = position
+    pieces.append(text[start:])
+    if quoted:
+        raise FaultSyntaxError(f"{text!r}: a double quote is not closed")
+    return pieces

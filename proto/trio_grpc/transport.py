@@ -1,0 +1,67 @@
+"""A transport as one value: whoever assembles a node picks one and hands it down; parts ask it for ends
+of wires.
+"""
+
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from trio_grpc.channel import Channel
+from trio_grpc.memory import MemoryChannel, MemoryServer, MemorySockets
+from trio_grpc.method import Handler
+
+__all__ = ["MemoryTransport", "Server", "Transport"]
+
+
+class Server(Protocol):
+    """The server side of any transport: add handlers, then enter it as an async context."""
+
+    @property
+    def listening(self) -> bool: ...
+
+    def add(self, handler: Handler) -> None:
+        """Serve the contracts of this handler. Raises ValueError for a method that is already served."""
+        ...
+
+    def close(self) -> None:
+        """Stop at once, as a process that dies. Leaving the context does it too, and waits for the
+        handlers.
+        """
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Transport(Protocol):
+    """Makes channels and servers. ``path`` is the socket's path as the node sees it."""
+
+    def channel(self, path: str, **options: Any) -> Channel:
+        """A channel to whatever listens there; options as for ``Channel``."""
+        ...
+
+    def server(self, path: str, **options: Any) -> Server:
+        """A server that will listen there."""
+        ...
+
+    def listening(self, path: str) -> bool:
+        """Whether there is a socket at the path; it may be a dead one where sockets are real."""
+        ...
+
+
+class MemoryTransport:
+    """Wires in memory, among parts that share this value."""
+
+    def __init__(self) -> None:
+        self.sockets = MemorySockets()
+
+    def channel(self, path: str, **options: Any) -> MemoryChannel:
+        return MemoryChannel(path, sockets=self.sockets, **options)
+
+    def server(self, path: str, **options: Any) -> MemoryServer:
+        return MemoryServer(path, sockets=self.sockets, **options)
+
+    def listening(self, path: str) -> bool:
+        return self.sockets.find(path) is not None
