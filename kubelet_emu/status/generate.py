@@ -45,8 +45,8 @@ class StatusInput:
 
     ``old`` is the status manager's cached status, None if it has none: the API status is taken then.
     ``host_ips`` are the node's addresses, empty for a kubelet without an API client (STA-903); ``node_ips``
-    are those configured, for the order of families (STA-901). ``resize_conditions`` come from the status manager
-    (STA-512). ``device_health`` gives ``allocatedResourcesStatus`` by container name (STA-1004).
+    are those configured, for the order of families (STA-901). ``resize_conditions`` come from the status
+    manager (STA-512). ``device_health`` gives ``allocatedResourcesStatus`` by container name (STA-1004).
     """
 
     pod: Pod
