@@ -1,0 +1,395 @@
+"""Invariants: each is broken by a trace written for it, and that breaks no other; all hold on recordings."""
+
+from pathlib import Path
+
+import pytest
+
+from kubelet_emu.lab.invariants import INVARIANTS, Monitor, check_trace
+from kubelet_emu.lab.scenarios import builtin_scenarios, load_recordings
+from kubelet_emu.trace import Trace
+
+SCENARIOS = builtin_scenarios()
+
+
+class Story:
+    """Writes a trace record by record; ``begin`` gives a call a beginning before other records."""
+
+    def __init__(self, *, policy="Always", init=(), regular=("main",), ephemeral=(), pod="p"):
+        self.records = []
+        self.seq = 0
+        self.pod = pod
+        self.states = {}
+        self.spec = {
+            "restartPolicy": policy,
+            "initContainers": [self._container(one) for one in init],
+            "containers": [self._container(one) for one in regular],
+            "ephemeralContainers": [self._container(one) for one in ephemeral],
+        }
+        self.add("action", do="create", object={"kind": "Pod", "metadata": {"name": pod}, "spec": self.spec})
+
+    @staticmethod
+    def _container(one):
+        return {"name": one, "image": "busybox"} if isinstance(one, str) else {"image": "busybox", **one}
+
+    def begin(self):
+        self.seq += 1
+        return self.seq
+
+    def add(self, kind, **fields):
+        self.seq += 1
+        record = {"t": self.seq / 10, "k": kind, "seq": self.seq, "pod": self.pod, **fields}
+        if kind == "cri":
+            record = {"dt": 0.0, "end": self.seq, **record}
+        self.records.append(record)
+        return self
+
+    def cri(self, method, **fields):
+        return self.add("cri", m=method, **fields)
+
+    def sandbox(self, number=0):
+        self.label = f"{self.pod}/sandbox#{number}"
+        return self.cri("RunPodSandbox", sandbox=self.label)
+
+    def stop_sandbox(self, number=0, **fields):
+        return self.cri("StopPodSandbox", sandbox=f"{self.pod}/sandbox#{number}", **fields)
+
+    def create(self, name, number=0, **fields):
+        label = f"{name}#{number}"
+        return self.cri(
+            "CreateContainer", container=label, name=name, attempt=number, sandbox=self.label, **fields
+        )
+
+    def start(self, name, number=0):
+        return self.create(name, number).cri("StartContainer", container=f"{name}#{number}")
+
+    def exits(self, name, code, number=0):
+        return self.add("process", do="exit", container=f"{name}#{number}", code=code)
+
+    def stop(self, name, number=0, **fields):
+        return self.cri("StopContainer", container=f"{name}#{number}", timeout="2", **fields)
+
+    def remove(self, name, number=0):
+        return self.cri("RemoveContainer", container=f"{name}#{number}")
+
+    def snapshot(self, phase="Running", *, counts=None, devices=None, **fields):
+        containers = {
+            name: {
+                "kind": "regular",
+                "state": "running",
+                "restartCount": count,
+                "ready": True,
+                "started": True,
+            }
+            for name, count in (counts or {}).items()
+        }
+        for name, ids in (devices or {}).items():
+            shown = containers.setdefault(name, {"kind": "regular", "state": "running", "restartCount": 0})
+            resources = [{"resourceID": one, "health": "Healthy"} for one in ids]
+            shown["allocatedResourcesStatus"] = [{"name": "gpu", "resources": resources}]
+        return self.add("pod", **{"phase": phase, "conditions": {}, "containers": containers, **fields})
+
+    def of(self, pod):
+        self.pod = pod
+        return self
+
+    def broken(self):
+        monitor = Monitor()
+        for record in self.records:
+            monitor.feed(record)
+        return {violation.invariant: violation for violation in monitor.violations}
+
+
+RESTART_ALL = {
+    "name": "main",
+    "restartPolicy": "Never",
+    "restartPolicyRules": [
+        {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    ],
+}
+
+
+def ready(story, number, ip, **fields):
+    sandbox = f"{story.pod}/sandbox#{number}"
+    return story.cri("PodSandboxStatus", sandbox=sandbox, state="ready", ip=ip, poll=True, **fields)
+
+
+BREAKING = {
+    "one-ready-sandbox": lambda: Story().sandbox().sandbox(1),
+    "sandbox-kept": lambda: Story().sandbox().start("main").stop_sandbox(),
+    "identity-kept": lambda: Story().sandbox().snapshot(ip="ip-1", uid="u").snapshot(ip="ip-2", uid="u"),
+    "addresses-unique": lambda: ready(ready(Story().sandbox(), 0, "ip-1").of("q").sandbox(), 0, "ip-1"),
+    "volumes-kept": lambda: (
+        Story()
+        .sandbox()
+        .create("main", mounts={"/work": "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/a"})
+        .create("main", 1, mounts={"/work": "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/b"})
+    ),
+    "devices-kept": lambda: Story().snapshot(devices={"main": ["0"]}).snapshot(devices={"main": ["1"]}),
+    "devices-exclusive": lambda: (
+        Story().snapshot(devices={"main": ["0"]}).of("q").snapshot(devices={"main": ["0"]})
+    ),
+    "one-running-instance": lambda: Story().sandbox().start("main").start("main", 1),
+    "init-in-order": lambda: Story(init=("first", "second")).sandbox().start("second"),
+    "regular-after-init": lambda: (
+        Story(init=("first",)).sandbox().start("first").exits("first", 1).start("main")
+    ),
+    "no-start-after-termination": lambda: (
+        Story().sandbox().snapshot(deleting=5).stop_sandbox().create("main")
+    ),
+    "counts-never-fall": lambda: Story().snapshot(counts={"main": 2}).snapshot(counts={"main": 1}),
+    "terminal-is-final": lambda: Story().snapshot("Failed").snapshot("Running"),
+    "restart-by-rule": lambda: (
+        Story(policy="Never").sandbox().start("main").exits("main", 1).start("main", 1)
+    ),
+    "reset-by-trigger": lambda: (
+        Story(policy="Never", regular=(RESTART_ALL,)).sandbox().start("main").exits("main", 3).remove("main")
+    ),
+}
+
+
+def test_every_invariant_has_a_trace_that_breaks_it():
+    assert set(BREAKING) == {invariant.name for invariant in INVARIANTS}
+
+
+@pytest.mark.parametrize("name", BREAKING)
+def test_a_trace_that_breaks_it(name):
+    broken = BREAKING[name]().broken()
+    assert set(broken) == {name}
+    assert broken[name].message
+    assert str(broken[name]).startswith(f"{name} (")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.id)
+def test_all_hold_on_the_recordings_of_a_real_node(scenario):
+    for recording in load_recordings(scenario.id):
+        monitor = check_trace(recording, objects={scenario.pod_name: scenario.pod})
+        assert monitor.violations == []
+
+
+def test_each_is_judged_somewhere_in_the_recordings():
+    judged = dict.fromkeys((invariant.name for invariant in INVARIANTS), 0)
+    for scenario in SCENARIOS:
+        monitor = check_trace(load_recordings(scenario.id)[0], objects={scenario.pod_name: scenario.pod})
+        for verdict in monitor.verdicts():
+            judged[verdict.name] += verdict.judged
+    assert min(judged.values()) > 30
+
+
+SIDECAR = {"name": "side", "restartPolicy": "Always"}
+ON_FAILURE = {"name": "main", "restartPolicy": "OnFailure"}
+RULE = {
+    "name": "main",
+    "restartPolicy": "Never",
+    "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [3]}}],
+}
+
+
+def again(code, *, reason="", **story):
+    """A container that exits with a code and is started again in the same sandbox."""
+    return (
+        Story(**story)
+        .sandbox()
+        .start("main")
+        .add("process", do="exit", container="main#0", code=code, reason=reason)
+        .start("main", 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "ok"),
+    [
+        pytest.param(lambda: again(0, policy="Always"), True, id="RST-022-always"),
+        pytest.param(lambda: again(0, policy="OnFailure"), False, id="RST-022-onfailure-succeeded"),
+        pytest.param(lambda: again(1, policy="OnFailure"), True, id="RST-022-onfailure-failed"),
+        pytest.param(lambda: again(1, policy="Never", regular=(ON_FAILURE,)), True, id="RST-022-own-policy"),
+        pytest.param(lambda: again(4, policy="Never", regular=(RULE,)), True, id="RST-022-rule"),
+        pytest.param(lambda: again(3, policy="Always", regular=(RULE,)), False, id="RST-022-no-rule"),
+        pytest.param(
+            lambda: (
+                Story(policy="Never").sandbox().start("main").exits("main", 1).remove("main").start("main", 1)
+            ),
+            True,
+            id="RST-024-no-instance",
+        ),
+        pytest.param(
+            lambda: (
+                Story(policy="Never")
+                .sandbox()
+                .start("main")
+                .exits("main", 1)
+                .stop_sandbox()
+                .sandbox(1)
+                .start("main", 1)
+            ),
+            True,
+            id="RST-034-new-sandbox",
+        ),
+        pytest.param(
+            lambda: (
+                Story(policy="OnFailure", regular=("main", "other"))
+                .sandbox()
+                .start("main")
+                .exits("main", 0)
+                .stop_sandbox()
+                .sandbox(1)
+                .start("main", 1)
+            ),
+            False,
+            id="RST-034-run-once",
+        ),
+        pytest.param(
+            lambda: (
+                Story(policy="OnFailure")
+                .sandbox()
+                .start("main")
+                .stop("main")
+                .exits("main", 0)
+                .start("main", 1)
+            ),
+            True,
+            id="RST-058-killed-by-probe",
+        ),
+        pytest.param(
+            lambda: (
+                Story(policy="Never").sandbox().start("main").stop("main").exits("main", 137).start("main", 1)
+            ),
+            False,
+            id="RST-058-never",
+        ),
+        pytest.param(
+            lambda: (
+                Story(policy="Never", init=(SIDECAR,))
+                .sandbox()
+                .start("side")
+                .exits("side", 0)
+                .start("side", 1)
+            ),
+            True,
+            id="RST-027-sidecar",
+        ),
+        pytest.param(
+            lambda: (
+                Story(init=({"name": "first"},)).sandbox().start("first").exits("first", 0).start("first", 1)
+            ),
+            False,
+            id="RST-028-init-succeeded",
+        ),
+        pytest.param(
+            lambda: (
+                Story(policy="Always", ephemeral=("debug",))
+                .sandbox()
+                .start("debug")
+                .exits("debug", 1)
+                .start("debug", 1)
+            ),
+            False,
+            id="RST-041-ephemeral",
+        ),
+    ],
+)
+def test_restarts_that_rules_allow_and_forbid(make, ok):
+    assert ("restart-by-rule" not in make().broken()) is ok
+
+
+def test_a_changed_image_restarts_a_container_whatever_its_policy():
+    story = Story(policy="Never").sandbox().start("main").stop("main").exits("main", 0)
+    changed = {**story.spec, "containers": [{"name": "main", "image": "busybox:2"}]}
+    assert story.snapshot(spec=changed).start("main", 1).broken() == {}
+
+
+def test_a_restart_of_all_containers_begins_initialisation_again():
+    def reset():
+        return (
+            Story(policy="Never", init=("first",), regular=(RESTART_ALL,))
+            .sandbox()
+            .start("first")
+            .exits("first", 0)
+            .start("main")
+            .exits("main", 42)
+            .remove("first")
+            .remove("main")
+        )
+
+    assert reset().start("first", 1).exits("first", 0, 1).start("main", 1).broken() == {}
+    assert set(reset().start("main", 1).broken()) == {"regular-after-init"}
+    assert set(reset().stop_sandbox().broken()) == {"sandbox-kept"}
+
+
+def test_a_restart_of_a_regular_container_needs_no_new_initialisation():
+    story = (
+        Story(init=("first", SIDECAR)).sandbox().start("first").exits("first", 0).start("side").start("main")
+    )
+    assert story.exits("main", 1).remove("first").start("main", 1).broken() == {}
+
+
+def test_an_init_container_beside_a_regular_one():
+    story = Story(init=("first",)).sandbox().start("first").exits("first", 0).start("main").remove("first")
+    assert set(story.start("first", 1).broken()) == {"init-in-order"}
+
+
+def test_a_start_in_flight_when_termination_is_acknowledged_is_no_violation():
+    story = Story().sandbox().create("main")
+    begun = story.begin()
+    outcome = {"startedTerminating": True}
+    story.add("decision", machine="podworkers", rules=[], outcome=outcome)
+    story.cri("StartContainer", container="main#0", seq=begun)
+    assert story.broken() == {}
+    assert set(story.create("other").broken()) == {"no-start-after-termination"}
+
+
+def test_a_pod_of_the_same_name_starts_afresh():
+    story = Story().sandbox().start("main").snapshot("Failed", uid="u1", counts={"main": 3}, ip="ip-1")
+    story.stop("main").stop_sandbox().snapshot("Failed", uid="u1", deleted=True)
+    story.snapshot("Pending", uid="u2", counts={"main": 0}).sandbox().start("main")
+    assert story.snapshot("Running", uid="u2", ip="ip-2").broken() == {}
+
+
+def test_another_uid_while_the_pod_is_there():
+    story = Story().snapshot(uid="u1").snapshot(uid="u2")
+    assert set(story.broken()) == {"identity-kept"}
+
+
+def test_addresses_are_free_again_once_their_sandbox_is_stopped():
+    story = ready(Story().sandbox(), 0, "ip-1").stop_sandbox().of("q").sandbox()
+    assert ready(story, 0, "ip-1").broken() == {}
+    on_host = ready(
+        ready(Story().sandbox(), 0, "h", hostNetwork=True).of("q").sandbox(), 0, "h", hostNetwork=True
+    )
+    assert on_host.broken() == {}
+
+
+def test_a_device_is_free_again_once_its_pod_has_ended():
+    story = Story().snapshot(devices={"main": ["0"]}).snapshot("Succeeded", devices={"main": ["0"]})
+    assert story.of("q").snapshot(devices={"main": ["0"]}).broken() == {}
+
+
+def test_a_new_sandbox_after_the_old_one_died_is_no_violation():
+    story = Story().sandbox().start("main").exits("main", 137)
+    story.cri("PodSandboxStatus", sandbox="p/sandbox#0", state="notready", poll=True)
+    assert story.stop_sandbox().sandbox(1).start("main", 1).broken() == {}
+
+
+def test_a_whole_trace_is_judged_with_calls_at_their_end():
+    story = Story().sandbox()
+    begun = story.begin()
+    story.exits("main", 1)
+    story.create("main", seq=begun)
+    assert check_trace(Trace({"k": "header", "format": 1}, tuple(story.records))).violations == []
+
+
+def test_the_documentation_lists_every_invariant():
+    text = (Path(__file__).parents[2] / "docs" / "invariants.md").read_text(encoding="utf-8")
+    for invariant in INVARIANTS:
+        assert f"| `{invariant.name}` | {', '.join(invariant.rules)} | {invariant.text} |" in text
+
+
+def test_a_broken_run_does_not_pile_up_violations():
+    monitor = Monitor()
+    story = Story()
+    for number in range(3_000):
+        story.snapshot(counts={"main": number % 2})
+    for record in story.records:
+        monitor.feed(record)
+    assert len(monitor.violations) == 1_000
+    (verdict,) = [one for one in monitor.verdicts() if not one.holds]
+    assert verdict.name == "counts-never-fall"
