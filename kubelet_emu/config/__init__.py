@@ -1,1 +1,1 @@
-"""See docs/architecture.md."""
+"""Where pods come from: file, URL and API, merged into one stream of changes (``pkg/kubelet/config``)."""
