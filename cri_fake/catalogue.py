@@ -14,7 +14,7 @@ from cri_fake.references import Reference
 from cri_fake.store.faults import Kind, Refused
 from cri_fake.store.images import Image, ImageConfig
 
-__all__ = ["PAUSE_IMAGE", "PRELOADED", "Catalogue", "Found", "image_files", "refused_connection"]
+__all__ = ["PAUSE_IMAGE", "PRELOADED", "Catalogue", "Found", "refused_connection", "volume_files"]
 
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
 """The image of sandboxes (pinned, present from the start)."""
@@ -139,8 +139,8 @@ _PASSWD = (
 _GROUP = b"root:x:0:\ndaemon:x:1:\nwww-data:x:33:\nnobody:x:65534:\n"
 
 
-def image_files(image: Image) -> dict[str, bytes]:
-    """Files of the image's root that programs look at, absolute path -> content."""
+def volume_files(image: Image) -> dict[str, bytes]:
+    """What an image volume of that image shows, absolute path -> content."""
     if image.config.entrypoint == ("/pause",):
         return {}
     return {"/etc/passwd": _PASSWD, "/etc/group": _GROUP}

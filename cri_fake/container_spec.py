@@ -3,8 +3,9 @@
 import posixpath
 from collections.abc import Mapping
 
-from cri_fake.catalogue import image_files
+from cri_fake.catalogue import volume_files
 from cri_fake.process import ContainerFiles, Mount
+from cri_fake.process.images import busybox_tree, executable, scratch_tree
 from cri_fake.signals import SIGTERM, kernel_signal, signal_by_name
 from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Kind, Refused
@@ -18,12 +19,14 @@ __all__ = [
     "container_environment",
     "container_files",
     "container_name",
+    "has_own_pid_namespace",
     "merged_resources",
     "resolve_argv",
     "resolve_stop_signal",
     "resolve_user",
 ]
 
+_PAUSE = "/pause"
 _KNOWN_USERS: Mapping[str, tuple[int, int]] = {
     "root": (0, 0),
     "daemon": (1, 1),
@@ -105,6 +108,11 @@ def _check_target(world: World, sandbox: Sandbox, target_id: str) -> None:
         raise Refused(Kind.UNKNOWN, f"invalid target container: {problem}", rule="CRI-056")
 
 
+def has_own_pid_namespace(config: cri.ContainerConfig) -> bool:
+    """False if the pod shares its process namespace; unset means shared (CRI-035)."""
+    return config.linux.security_context.namespace_options.pid == cri.CONTAINER
+
+
 def resolve_argv(config: cri.ContainerConfig, image: Image) -> tuple[str, ...]:
     """What is run: command replaces entrypoint and command of the image, args the latter (CRI-053).
 
@@ -172,8 +180,8 @@ def container_files(world: World, sandbox: Sandbox, container: Container, image:
         for m in container.config.mounts
         if m.host_path
     ]
-    content = image_files(image)
-    content["/etc/hostname"] = f"{sandbox.config.hostname}\n".encode()
+    pause = image.config.entrypoint == (_PAUSE,)
+    content = {_PAUSE: executable("pause")} if pause else {}
     content["/etc/resolv.conf"] = _resolv_conf(sandbox)
     if all(mount.container_path != "/etc/hosts" for mount in mounts):
         address = sandbox.ips[0] if sandbox.ips else world.host_ip
@@ -181,10 +189,17 @@ def container_files(world: World, sandbox: Sandbox, container: Container, image:
     for mount in container.config.mounts:
         volume = world.images.resolve(mount.image.image) if mount.HasField("image") else None
         if volume is not None:
-            for path, data in image_files(volume).items():
+            for path, data in volume_files(volume).items():
                 content[posixpath.join(mount.container_path, path.lstrip("/"))] = data
     readonly = container.config.linux.security_context.readonly_rootfs
-    return ContainerFiles(world.files, mounts=mounts, image_files=content, readonly_root=readonly)
+    return ContainerFiles(
+        world.files,
+        mounts=mounts,
+        image_files=content,
+        readonly_root=readonly,
+        image=scratch_tree() if pause else busybox_tree(),
+        now_ns=world.clock.now_ns,
+    )
 
 
 def _resolv_conf(sandbox: Sandbox) -> bytes:

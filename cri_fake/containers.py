@@ -1,7 +1,8 @@
 """What happens to containers: create, start, stop, remove, resources, logs (CRI section 4)."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
+from random import Random
 
 import trio
 from attrs import evolve
@@ -11,6 +12,7 @@ from cri_fake.container_spec import (
     container_environment,
     container_files,
     container_name,
+    has_own_pid_namespace,
     merged_resources,
     resolve_argv,
     resolve_stop_signal,
@@ -20,7 +22,7 @@ from cri_fake.events import EventType
 from cri_fake.live import LiveContainer, Outcome
 from cri_fake.logs import LogFile, log_path
 from cri_fake.observe import InstanceExited, InstanceStarted
-from cri_fake.process import ContainerProcesses, Programs, StartFailed
+from cri_fake.process import ContainerProcesses, Program, Programs, StartFailed
 from cri_fake.signals import SIGKILL
 from cri_fake.store.containers import EXIT_CODE_LOST, Container, Event, Phase, WireState, advance
 from cri_fake.store.faults import Kind, Refused, not_found
@@ -42,9 +44,10 @@ _STOP_SHARE = 0.2
 class ContainerOps:
     """The container half of the runtime service. Processes run in the nursery that ``adopt`` was given."""
 
-    def __init__(self, world: World, programs: Callable[[], Programs]) -> None:
+    def __init__(self, world: World, programs: Mapping[str, Program], rng: Random) -> None:
         self._world = world
         self._programs = programs
+        self._rng = rng
         self._nursery: trio.Nursery | None = None
         self._live: dict[str, LiveContainer] = {}
         self._instances: dict[tuple[str, str, str, str], int] = {}
@@ -221,32 +224,40 @@ class ContainerOps:
             world.files, sandbox.config.log_directory, container.log_path, now_ns=world.clock.now_ns
         )
         log.open()
-        programs = self._programs()
-        argv = resolve_argv(container.config, image)
-        if behaviour.program is not None:
-            programs, argv = programs.with_main(behaviour.program, argv)
+        programs = Programs(opaque_unknown=not image.config.emulated, user=self._programs)
         processes = ContainerProcesses(
             nursery=self._nursery,
             clock=world.clock,
-            rng=world.ids,
+            rng=self._rng,
             net=world.net,
             fs=container_files(world, sandbox, container, image),
             hostname=sandbox.config.hostname,
             pod_ip=sandbox.ips[0] if sandbox.ips else world.host_ip,
             programs=programs,
+            own_pid_namespace=has_own_pid_namespace(container.config),
         )
+        argv = resolve_argv(container.config, image)
+        if behaviour.program is not None:
+            processes.programs = Programs(user={argv[0]: behaviour.program})
+        environment = container_environment(sandbox, container.config, image)
+        directory = container.config.working_dir or image.config.working_directory or "/"
         try:
             main = processes.start(
                 argv,
-                env=container_environment(sandbox, container.config, image),
-                cwd=container.config.working_dir or image.config.working_directory or "/",
+                env=environment,
+                cwd=directory,
                 stdout=partial(log.write, "stdout"),
-                stderr=partial(log.write, "stdout" if container.config.tty else "stderr"),
+                stderr=partial(log.write, "stderr"),
+                tty=container.config.tty,
             )
         except StartFailed as failed:
             log.close()
-            raise Refused(Kind.UNKNOWN, _start_failure_text(failed.message), rule="CRI-042") from None
-        live = LiveContainer(clock=world.clock, processes=processes, main=main, log=log, behaviour=behaviour)
+            raise Refused(Kind.UNKNOWN, failed.message, rule="CRI-042") from None
+        opaque = not processes.resolve(argv, environment.get("PATH"), directory).emulated
+        processes.programs = programs
+        live = LiveContainer(
+            clock=world.clock, processes=processes, main=main, log=log, behaviour=behaviour, opaque=opaque
+        )
         self._live[container.id] = live
         return live
 
@@ -262,7 +273,7 @@ class ContainerOps:
                 container=container.name,
                 instance=container.instance,
                 container_id=container.id,
-                argv=tuple(live.argv),
+                argv=tuple(container.config.command) + tuple(container.config.args),
                 opaque=live.opaque,
                 at_ns=world.clock.now_ns(),
             )

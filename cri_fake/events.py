@@ -5,7 +5,7 @@ them only when a subscriber takes it, so events cost next to nothing while nobod
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from enum import IntEnum
 
@@ -65,7 +65,7 @@ class EventHub:
                 self.dropped += 1
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[trio.MemoryReceiveChannel[PodEvent]]:
+    async def subscribe(self) -> AsyncGenerator[trio.MemoryReceiveChannel[PodEvent]]:
         """A channel of events from now on; the first subscriber also gets what was kept."""
         send, receive = trio.open_memory_channel[PodEvent](_BUFFER)
         earliest = self._elapsed_seconds() - _KEPT_SECONDS

@@ -5,7 +5,6 @@ import trio
 from cri_fake.container_spec import container_environment
 from cri_fake.containers import ContainerOps
 from cri_fake.process import ProcessHandle, StartFailed
-from cri_fake.signals import SIGKILL
 from cri_fake.store.containers import WireState
 from cri_fake.store.faults import Kind, Refused
 from cri_fake.world import World
@@ -89,10 +88,7 @@ class ExecOps:
                 stderr=output.take_stderr,
             )
         except StartFailed as failed:
-            text = (
-                f'failed to start exec "{world.new_id()}": OCI runtime exec failed: exec failed: '
-                f"unable to start container process: {failed.message}: unknown"
-            )
+            text = f'failed to start exec "{world.new_id()}": {failed.message}'
             raise Refused(Kind.UNKNOWN, text, rule="CRI-110") from None
         code = await _finish(process, timeout_seconds)
         if code is None:
@@ -103,12 +99,16 @@ class ExecOps:
 
 
 async def _finish(process: ProcessHandle, timeout_seconds: int) -> int | None:
-    """The exit code, or None when the time was over; either way nothing is left running."""
+    """The exit code once output is closed too (CRI-112); None, and all killed, when time is over."""
+    done = False
     limit = timeout_seconds if timeout_seconds > 0 else float("inf")
     try:
         with trio.move_on_after(limit):
-            return await process.wait()
+            code = await process.wait()
+            await process.output_closed()
+            done = True
+            return code
         return None
     finally:
-        if process.exit_code is None:
-            process.signal(SIGKILL)
+        if not done:
+            process.kill_tree()

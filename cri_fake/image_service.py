@@ -2,8 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-from trio_grpc.services.runtime_v1 import ImageServiceHandler
-
 from cri_fake.info import image_info
 from cri_fake.messages import image_message
 from cri_fake.pulls import ImageOps
@@ -12,6 +10,7 @@ from cri_fake.service import answering
 from cri_fake.world import World
 from k8s_proto import runtime_v1_pb2 as cri
 from trio_grpc import Call
+from trio_grpc.services.runtime_v1 import ImageServiceHandler
 
 __all__ = ["ImageService"]
 

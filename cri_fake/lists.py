@@ -1,6 +1,6 @@
 """The read side of the runtime service: lists, statuses and stats, from the store's values to messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cri_fake.containers import ContainerOps
 from cri_fake.events import PodEvent
@@ -148,14 +148,15 @@ class Reader:
         """Metrics of all READY sandboxes (CRI-134)."""
         return [pod_metrics(self._world, sandbox) for sandbox in self._ready("", {})]
 
-    def _ready(self, prefix: str, selector: "dict[str, str] | object") -> Sequence[Sandbox]:
+    def _ready(self, prefix: str, selector: Mapping[str, str]) -> Sequence[Sandbox]:
         values = self._world.sandboxes.values
         exact = full_id(prefix, values)
         if exact is None:
             return ()
-        pairs = dict(selector)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
         return [
             value
             for value in values
-            if value.ready and (not exact or value.id == exact) and labels_match(value.config.labels, pairs)
+            if value.ready
+            and (not exact or value.id == exact)
+            and labels_match(value.config.labels, selector)
         ]

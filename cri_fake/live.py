@@ -41,12 +41,14 @@ class LiveContainer:
         main: ProcessHandle,
         log: LogFile,
         behaviour: Behaviour,
+        opaque: bool,
     ) -> None:
         self._clock = clock
         self.processes = processes
         self.main = main
         self.log = log
         self.behaviour = behaviour
+        self.opaque = opaque
         self.exited = trio.Event()
         self.started_at_seconds = clock.elapsed_seconds()
         self._last_signal = 0
@@ -84,6 +86,7 @@ class LiveContainer:
             outcome = await self._wait_for_end()
             nursery.cancel_scope.cancel()
         self.processes.kill_all()
+        await self.main.wait()
         self.log.close()
         report(outcome)
         self.exited.set()

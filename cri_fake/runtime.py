@@ -14,7 +14,7 @@ afterwards. Nothing is asked of the operating system: clock, chance, files and n
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import trio
 
@@ -28,7 +28,7 @@ from cri_fake.latency import ZERO, Latency
 from cri_fake.lists import Reader
 from cri_fake.network import DEFAULT_POD_CIDR, Ipam
 from cri_fake.observe import DaemonChanged, Observer, RuntimeFact
-from cri_fake.process import Programs
+from cri_fake.process import Program
 from cri_fake.profile import CONTAINERD_2, Profile
 from cri_fake.pulls import ImageOps
 from cri_fake.sandboxes import SandboxOps
@@ -42,24 +42,11 @@ from node_host.clock import NodeClock
 from node_host.files import Files
 from node_host.net import Net
 from node_host.randoms import Randoms
+from trio_grpc import Server
 
-__all__ = ["FakeRuntime", "ServerLike"]
+__all__ = ["DEFAULT_HOST_IP", "FakeRuntime"]
 
 DEFAULT_HOST_IP = "192.0.2.10"
-
-
-class ServerLike(Protocol):
-    """What ``serve`` needs of a server (``trio_grpc.UnixServer`` and ``MemoryServer`` have it)."""
-
-    def add(self, handler: object, /) -> object: ...
-    async def __aenter__(self) -> object: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> bool | None: ...
 
 
 def _ignore(_: RuntimeFact) -> None:
@@ -69,8 +56,9 @@ def _ignore(_: RuntimeFact) -> None:
 class FakeRuntime:
     """A CRI v1 runtime in this process. Use it as an async context manager: it owns all container processes.
 
-    ``observer`` is told of process starts and exits; ``pod_cidr`` is one range or two of different families,
-    ``host_ip`` the address of host-network pods; ``preloaded`` are images present from the start.
+    ``observer`` is told of process starts and exits; ``programs`` are Python programs by name or path;
+    ``pod_cidr`` is one range or two of different families, ``host_ip`` the address of host-network pods;
+    ``preloaded`` are images present from the start.
     """
 
     def __init__(
@@ -87,7 +75,7 @@ class FakeRuntime:
         profile: Profile = CONTAINERD_2,
         catalogue: Catalogue | None = None,
         preloaded: tuple[str, ...] = PRELOADED,
-        programs: Callable[[], Programs] = Programs,
+        programs: Mapping[str, Program] | None = None,
         host_ip: str = DEFAULT_HOST_IP,
     ) -> None:
         self._world = World(
@@ -104,7 +92,7 @@ class FakeRuntime:
             hub=EventHub(clock.elapsed_seconds),
             host_ip=host_ip,
         )
-        self._containers = ContainerOps(self._world, programs, randoms.stream("cri_fake.processes"))
+        self._containers = ContainerOps(self._world, programs or {}, randoms.stream("cri_fake.processes"))
         self._sandboxes = SandboxOps(self._world, kill=self._containers.kill, remove=self._containers.remove)
         self._images = ImageOps(self._world)
         self._images.preload(preloaded)
@@ -154,9 +142,9 @@ class FakeRuntime:
 
     async def serve(
         self,
-        make_server: Callable[[], ServerLike],
+        make_server: Callable[[], Server],
         *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve both services until cancelled; ``crash`` closes the server, ``restart`` makes a new one.
 

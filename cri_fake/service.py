@@ -1,9 +1,7 @@
 """The runtime service of CRI v1 on the wire: each method decodes, calls one operation, and answers."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
-
-from trio_grpc.services.runtime_v1 import RuntimeServiceHandler
 
 from cri_fake.containers import ContainerOps
 from cri_fake.execs import ExecOps
@@ -17,6 +15,7 @@ from cri_fake.store.faults import Kind, Refused, not_found
 from cri_fake.world import World
 from k8s_proto import runtime_v1_pb2 as cri
 from trio_grpc import Call, Code, StatusError
+from trio_grpc.services.runtime_v1 import RuntimeServiceHandler
 
 __all__ = ["RuntimeService", "answering"]
 
@@ -25,7 +24,7 @@ KUBELET_API_VERSION = "0.1.0"
 
 
 @contextmanager
-def answering(up: bool) -> Iterator[None]:
+def answering(up: bool) -> Generator[None]:
     """Turn refusals into statuses; a daemon that is not up answers Unavailable (CRI-070)."""
     if not up:
         raise StatusError(Code.UNAVAILABLE, "server is not initialized yet")

@@ -147,8 +147,8 @@ def test_bad_files_are_problems(text: str) -> None:
 def test_no_text_crashes_the_reader(text: str) -> None:
     try:
         parse_behaviours(text)
-    except BehaviourProblem as problem:
-        assert problem.problems
+    except BehaviourProblem:
+        return
 
 
 def test_more_exact_target_wins_field_by_field() -> None:

@@ -60,7 +60,7 @@ def test_malformed_references_are_refused(text: str) -> None:
 
 
 def test_capitals_have_their_own_text() -> None:
-    with pytest.raises(Refused, match="repository name .* must be lowercase"):
+    with pytest.raises(Refused, match=r"repository name .* must be lowercase"):
         parse_reference("docker.io/library/BusyBox")
 
 
