@@ -2,7 +2,8 @@
 
 Mirrors HandlePodCleanups of ``pkg/kubelet/kubelet_pods.go`` (POD-308, POD-409, POD-804, POD-1001, POD-1002,
 POD-1205). The kubelet first gives the pods of the pod manager to ``PodWorkers.sync_known_pods``, then reads
-the running pods from the runtime (a failure ends the pass), then asks ``plan_cleanup`` and does what it says, in order.
+the running pods from the runtime (a failure ends the pass), then asks ``plan_cleanup`` and does what it
+says, in order.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
