@@ -8,7 +8,6 @@ thread and in an order that the seed of the run fixes.
 """
 
 from collections.abc import Callable
-from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,28 +17,15 @@ import trio.lowlevel
 
 from trio_grpc.channel import MAX_RECEIVE_BYTES, Channel, RawStream
 from trio_grpc.codes import Code, StatusError
-from trio_grpc.method import (
-    Bound,
-    Call,
-    Handler,
-    add_bound,
-    address_in_use,
-    as_status,
-    check_reply,
-    decode,
-    encode,
-    not_listening,
-    too_large,
-    too_many_streams,
-    unknown_path,
-)
+from trio_grpc.dispatch import Dispatcher
+from trio_grpc.method import Handler, address_in_use, as_status, not_listening
 
 __all__ = ["MemoryChannel", "MemoryServer", "MemorySockets"]
 
 STREAM_WINDOW_ITEMS = 16
 """How many items of a stream may be under way before its handler has to wait."""
 
-MAX_STREAMS = 1000
+MAX_STREAMS = 64
 """How many streams one server carries at a time; one more is refused with RESOURCE_EXHAUSTED."""
 
 MAX_IDLE_WORKERS = 64
@@ -90,19 +76,17 @@ class MemoryServer:
     ) -> None:
         self.path = path
         self.sockets = sockets if sockets is not None else MemorySockets()
-        self._max_receive_bytes = max_receive_bytes
-        self._max_streams = max_streams
-        self._on_failure = on_failure
-        self._bound: dict[str, Bound] = {}
+        self.dispatcher = Dispatcher(
+            max_receive_bytes=max_receive_bytes, max_streams=max_streams, on_failure=on_failure
+        )
         self._idle: list[_Worker] = []
         self._busy: dict[_Worker, None] = {}
-        self._streams = 0
         self._manager: Any = None
         self._nursery: trio.Nursery | None = None
 
     def add(self, handler: Handler) -> None:
         """Serve the contracts of this handler. Raises ValueError for a method that is already served."""
-        add_bound(self._bound, handler)
+        self.dispatcher.add(handler)
 
     @property
     def listening(self) -> bool:
@@ -163,47 +147,6 @@ class MemoryServer:
         if worker in self._idle:
             self._idle.remove(worker)
 
-    async def answer(self, call: "_UnaryCall") -> bytes:
-        """Used by workers: run the handler of a unary call. Raises StatusError."""
-        bound = self._bound.get(call.path)
-        if bound is None or bound.method.streaming:
-            raise unknown_path(call.path)
-        request = self._request(bound, call.request)
-        try:
-            reply = await bound.function(request, Call(bound.method, call.deadline))
-        except Exception as problem:
-            raise self._failed(call.path, problem) from None
-        return encode(check_reply(bound.method, reply))
-
-    async def feed(self, call: "_StreamCall") -> None:
-        """Used by workers: run the handler of a stream. Raises StatusError."""
-        bound = self._bound.get(call.path)
-        if bound is None or not bound.method.streaming:
-            raise unknown_path(call.path)
-        if self._streams >= self._max_streams:
-            raise too_many_streams(self._max_streams)
-        self._streams += 1
-        try:
-            request = self._request(bound, call.request)
-            async with aclosing(bound.function(request, Call(bound.method, call.deadline))) as items:
-                async for item in items:
-                    await call.put(encode(check_reply(bound.method, item)))
-        except Exception as problem:
-            raise self._failed(call.path, problem) from None
-        finally:
-            self._streams -= 1
-
-    def _request(self, bound: Bound, data: bytes) -> Any:
-        if len(data) > self._max_receive_bytes:
-            raise too_large(len(data), self._max_receive_bytes)
-        return decode(bound.method.request_type, data)
-
-    def _failed(self, path: str, problem: Exception) -> StatusError:
-        status = as_status(problem)
-        if self._on_failure is not None and not isinstance(problem, StatusError):
-            self._on_failure(path, problem)
-        return status
-
 
 class _UnaryCall:
     """One unary call between the task that waits for it and the worker that serves it."""
@@ -235,7 +178,8 @@ class _UnaryCall:
 
     async def serve(self, server: MemoryServer) -> None:
         try:
-            answer: outcome.Outcome[bytes] = outcome.Value(await server.answer(self))
+            reply = await server.dispatcher.answer(self.path, self.request, self.deadline)
+            answer: outcome.Outcome[bytes] = outcome.Value(reply)
         except StatusError as problem:
             answer = outcome.Error(problem)
         self.finish(answer)
@@ -280,7 +224,7 @@ class _StreamCall:
 
     async def serve(self, server: MemoryServer) -> None:
         try:
-            await server.feed(self)
+            await server.dispatcher.feed(self.path, self.request, self.deadline, self.put)
         except StatusError as problem:
             self.fail(problem)
         self._send.close()

@@ -91,15 +91,6 @@ def bind(handler: Handler) -> dict[str, Bound]:
     }
 
 
-def add_bound(served: dict[str, Bound], handler: Handler) -> None:
-    """Add a handler's methods to those already served. Raises ValueError where one is served twice."""
-    added = bind(handler)
-    for path in added:
-        if path in served:
-            raise ValueError(f"{path} is already served")
-    served.update(added)
-
-
 def unimplemented(method: Method[Any, Any]) -> StatusError:
     """The answer for a method of a known service that is not served, in the words of Go's server."""
     return StatusError(Code.UNIMPLEMENTED, f"method {method.name} not implemented")

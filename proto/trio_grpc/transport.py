@@ -2,14 +2,18 @@
 of wires.
 """
 
+import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from trio_grpc.channel import Channel
 from trio_grpc.memory import MemoryChannel, MemoryServer, MemorySockets
 from trio_grpc.method import Handler
+from trio_grpc.unix_client import UnixChannel
+from trio_grpc.unix_server import UnixServer
 
-__all__ = ["MemoryTransport", "Server", "Transport"]
+__all__ = ["MemoryTransport", "Server", "Transport", "UnixTransport"]
 
 
 class Server(Protocol):
@@ -65,3 +69,21 @@ class MemoryTransport:
 
     def listening(self, path: str) -> bool:
         return self.sockets.find(path) is not None
+
+
+class UnixTransport:
+    """Unix sockets. ``host_path`` says where a path of the node lies on this machine; by default it is
+    the same.
+    """
+
+    def __init__(self, host_path: Callable[[str], str] = str) -> None:
+        self._host_path = host_path
+
+    def channel(self, path: str, **options: Any) -> UnixChannel:
+        return UnixChannel(self._host_path(path), **options)
+
+    def server(self, path: str, **options: Any) -> UnixServer:
+        return UnixServer(self._host_path(path), **options)
+
+    def listening(self, path: str) -> bool:
+        return os.path.exists(self._host_path(path))
