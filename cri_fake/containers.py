@@ -50,7 +50,7 @@ class ContainerOps:
         self._rng = rng
         self._nursery: trio.Nursery | None = None
         self._live: dict[str, LiveContainer] = {}
-        self._instances: dict[tuple[str, str, str, str], int] = {}
+        self._instances: dict[tuple[str, str, str], dict[str, int]] = {}
 
     def adopt(self, nursery: trio.Nursery | None) -> None:
         """Give the nursery that owns all processes from now on; None when it ends."""
@@ -101,7 +101,7 @@ class ContainerOps:
         except BaseException:
             world.container_names.release(name)
             raise
-        world.containers.add(container)
+        world.add_container(container)
         world.publish(EventType.CREATED, container_id, sandbox.id)
         return container_id
 
@@ -148,10 +148,13 @@ class ContainerOps:
         )
 
     def _next_instance(self, sandbox: Sandbox, name: str) -> int:
-        key = (sandbox.namespace, sandbox.name, sandbox.uid, name)
-        instance = self._instances.get(key, 0)
-        self._instances[key] = instance + 1
-        return instance
+        counts = self._instances.setdefault((sandbox.namespace, sandbox.name, sandbox.uid), {})
+        counts[name] = counts.get(name, 0) + 1
+        return counts[name] - 1
+
+    def forget_pod(self, sandbox: Sandbox) -> None:
+        """The last sandbox of a pod is gone: its instances are not counted on."""
+        self._instances.pop((sandbox.namespace, sandbox.name, sandbox.uid), None)
 
     def _make_mount_sources(self, config: cri.ContainerConfig) -> None:
         """A host path that does not exist becomes a directory, as in containerd (CRI-054)."""
@@ -231,7 +234,7 @@ class ContainerOps:
             rng=self._rng,
             net=world.net,
             fs=container_files(world, sandbox, container, image),
-            hostname=sandbox.config.hostname,
+            hostname=sandbox.config.hostname or "localhost",
             pod_ip=sandbox.ips[0] if sandbox.ips else world.host_ip,
             programs=programs,
             own_pid_namespace=has_own_pid_namespace(container.config),
@@ -362,7 +365,7 @@ class ContainerOps:
             self._update(container.id, Event.REMOVE_UNDO)
             raise
         advance(current, Event.REMOVE_DONE)
-        world.containers.remove(container.id)
+        world.remove_container(container)
         world.container_names.release(container.reserved_name)
         world.publish(EventType.DELETED, container.id, container.sandbox_id)
 

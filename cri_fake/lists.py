@@ -48,7 +48,7 @@ class Reader:
         if exact is None:
             return []
         ready = wanted.state.state == cri.SANDBOX_READY if wanted.HasField("state") else None
-        self._sandbox_items.keep_only({value.id: value for value in values})
+        self._sandbox_items.keep_only(values)
         return [
             self._sandbox_items.get(value) or self._sandbox_items.put(value, sandbox_item(value))
             for value in values
@@ -65,7 +65,7 @@ class Reader:
         if exact is None or sandbox_id is None:
             return []
         state = _WIRE.get(wanted.state.state) if wanted.HasField("state") else None
-        self._container_items.keep_only({value.id: value for value in values})
+        self._container_items.keep_only(values)
         return [
             self._container_items.get(value) or self._container_items.put(value, container_item(value))
             for value in values

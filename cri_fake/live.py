@@ -12,7 +12,7 @@ from attrs import frozen
 from cri_fake.behaviours import Behaviour
 from cri_fake.logs import LogFile
 from cri_fake.process import ContainerProcesses, ProcessHandle
-from cri_fake.signals import SIGKILL, SIGTERM
+from cri_fake.signals import SIGKILL
 from node_host.clock import NodeClock
 
 __all__ = ["LiveContainer", "Outcome"]
@@ -63,7 +63,7 @@ class LiveContainer:
             return
         self._last_signal = signum
         self.main.signal(signum)
-        if self.behaviour.told_end and self.main.exit_code is not None and signum in (SIGTERM, SIGKILL):
+        if self.behaviour.told_end and self.main.exit_code is not None:
             self._held_end.set()
 
     def oom_kill(self) -> None:

@@ -1,6 +1,6 @@
 """Values of the store as CRI messages. Each value is frozen, so its list entry is built once and kept."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 from cri_fake.profile import Profile
@@ -50,9 +50,10 @@ class ListCache(Generic[Value, Message]):
         self._kept[value.id] = (value, message)
         return message
 
-    def keep_only(self, ids: Mapping[str, object]) -> None:
-        """Forget what is not among the ids."""
-        if len(self._kept) > len(ids):
+    def keep_only(self, values: Sequence[Value]) -> None:
+        """Forget what is not among the values, once more than those are kept."""
+        if len(self._kept) > len(values):
+            ids = {value.id for value in values}
             self._kept = {key: entry for key, entry in self._kept.items() if key in ids}
 
 

@@ -93,7 +93,12 @@ class FakeRuntime:
             host_ip=host_ip,
         )
         self._containers = ContainerOps(self._world, programs or {}, randoms.stream("cri_fake.processes"))
-        self._sandboxes = SandboxOps(self._world, kill=self._containers.kill, remove=self._containers.remove)
+        self._sandboxes = SandboxOps(
+            self._world,
+            kill=self._containers.kill,
+            remove=self._containers.remove,
+            forget=self._containers.forget_pod,
+        )
         self._images = ImageOps(self._world)
         self._images.preload(preloaded)
         reader = Reader(self._world, self._sandboxes, self._containers)
@@ -105,6 +110,9 @@ class FakeRuntime:
         self._up.set()
         self._down = trio.Event()
         self._closed = trio.Event()
+        self._closed.set()
+        self._listening = trio.Event()
+        self._served = False
 
     @property
     def handlers(self) -> tuple[RuntimeService, ImageService]:
@@ -151,18 +159,23 @@ class FakeRuntime:
         Use ``await nursery.start(runtime.serve, make_server)``: it reports once the socket is there.
         """
         reported = False
+        self._served = True
         while True:
             await self._up.wait()
             server = make_server()
             for handler in self.handlers:
                 server.add(handler)
-            async with server:
-                self._closed = trio.Event()
-                if not reported:
-                    task_status.started()
-                    reported = True
-                await self._down.wait()
-            self._closed.set()
+            closed = self._closed = trio.Event()
+            try:
+                async with server:
+                    self._listening.set()
+                    if not reported:
+                        task_status.started()
+                        reported = True
+                    await self._down.wait()
+            finally:
+                self._listening = trio.Event()
+                closed.set()
 
     async def crash(self) -> None:
         """End the daemon: calls in flight are cut, the socket goes, containers run on. Twice is once."""
@@ -172,16 +185,21 @@ class FakeRuntime:
         self._service.up = self._image_service.up = False
         self._world.observer(DaemonChanged(up=False, at_ns=self._world.clock.now_ns()))
         self._down.set()
-        await trio.lowlevel.checkpoint()
+        await self._closed.wait()
 
     async def restart(self, *, down_seconds: float = 0.0) -> None:
-        """Bring the daemon back after ``down_seconds``; ends it first if it still runs."""
+        """Bring the daemon back after ``down_seconds``; ends it first if it still runs.
+
+        Returns once the socket is there again, if ``serve`` is in charge of one.
+        """
         await self.crash()
         await self._world.clock.sleep(down_seconds)
         self._down = trio.Event()
         self._service.up = self._image_service.up = True
         self._world.observer(DaemonChanged(up=True, at_ns=self._world.clock.now_ns()))
         self._up.set()
+        if self._served:
+            await self._listening.wait()
 
     # What a person may do ----------------------------------------------------------------------------------
 

@@ -23,7 +23,10 @@ def sandbox_name(metadata: cri.PodSandboxMetadata) -> str:
 
 
 class SandboxOps:
-    """The sandbox half of the runtime service. ``kill`` and ``remove`` are the containers' half."""
+    """The sandbox half of the runtime service; the other half is handed in.
+
+    ``kill`` and ``remove`` act on a container by id, ``forget`` is called with the last sandbox of a pod.
+    """
 
     def __init__(
         self,
@@ -31,10 +34,12 @@ class SandboxOps:
         *,
         kill: Callable[[str], Awaitable[None]],
         remove: Callable[[str], Awaitable[None]],
+        forget: Callable[[Sandbox], None],
     ) -> None:
         self._world = world
         self._kill_container = kill
         self._remove_container = remove
+        self._forget_pod = forget
 
     def find(self, prefix: str) -> Sandbox:
         """The sandbox with that id or prefix.
@@ -177,6 +182,8 @@ class SandboxOps:
         world.publish(EventType.DELETED, sandbox.id, sandbox.id)
         world.sandboxes.remove(sandbox.id)
         world.sandbox_names.release(sandbox.reserved_name)
+        if not any(other.uid == sandbox.uid for other in world.sandboxes.values):
+            self._forget_pod(sandbox)
 
     async def update_resources(self, request: cri.UpdatePodSandboxResourcesRequest) -> None:
         """Note overhead and resources; they show in verbose info (CRI-151).

@@ -1,6 +1,5 @@
 """What all parts of the runtime share: stores, names, addresses, clock, chance, latency and the event hub."""
 
-from collections.abc import Iterable
 from random import Random
 
 from attrs import define, field
@@ -49,6 +48,7 @@ class World:
     container_names: Names = field(factory=Names)
     network_ready: bool = True
     """False: Status says so and pod-network sandboxes cannot be made (CRI-101)."""
+    _by_sandbox: dict[str, dict[str, None]] = field(factory=dict[str, dict[str, None]])
     _last_stamp_ns: int = 0
     _last_pid: int = _FIRST_PID
 
@@ -79,7 +79,21 @@ class World:
 
     def containers_of(self, sandbox_id: str) -> tuple[Container, ...]:
         """The sandbox's containers in any state, in order of creation."""
-        return tuple(each for each in self.containers.values if each.sandbox_id == sandbox_id)
+        found = (self.containers.get(each) for each in self._by_sandbox.get(sandbox_id, ()))
+        return tuple(container for container in found if container is not None)
+
+    def add_container(self, container: Container) -> None:
+        """Make a container visible."""
+        self.containers.add(container)
+        self._by_sandbox.setdefault(container.sandbox_id, {})[container.id] = None
+
+    def remove_container(self, container: Container) -> None:
+        """Forget a container."""
+        self.containers.remove(container.id)
+        ids = self._by_sandbox.get(container.sandbox_id, {})
+        ids.pop(container.id, None)
+        if not ids:
+            self._by_sandbox.pop(container.sandbox_id, None)
 
     def publish(self, kind: EventType, object_id: str, sandbox_id: str) -> None:
         """Emit an event with a snapshot of the pod as it is now (CRI-141)."""
@@ -91,8 +105,3 @@ class World:
             self.containers_of(sandbox_id),
         )
         self.hub.publish(event)
-
-    def matching(self, labels: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]]) -> bool:
-        """True if every wanted pair is among the labels (CRI-080)."""
-        have = dict(labels)
-        return all(have.get(key) == value for key, value in wanted)
