@@ -1,11 +1,11 @@
 """May this pod run on this node? The admission handlers in order, with the texts of their refusals (pure).
 
-Mirrors ``pkg/kubelet/lifecycle`` and the admit handlers of the eviction, sysctl and shutdown managers (POD-401 to
-POD-411, NOD-30 to NOD-40, NOD-53, RST-009).
+Mirrors ``pkg/kubelet/lifecycle`` and the admit handlers of the eviction, sysctl and shutdown managers
+(POD-401 to POD-411, NOD-30 to NOD-40, NOD-53, RST-009).
 
-Allocation of devices, CPUs and memory stands in the middle of the order and acts on the world, so the decision has two
-halves: ``before_allocation``, then the managers (``allocation_refused`` words their failure), then
-``after_allocation``.
+Allocation of devices, CPUs and memory stands in the middle of the order and acts on the world, so the
+decision has two halves: ``before_allocation``, then the managers (``allocation_refused`` words their failure),
+then ``after_allocation``.
 """
 
 from collections.abc import Sequence
@@ -87,8 +87,8 @@ class Refusal:
 class AdmissionInput:
     """What the handlers look at.
 
-    ``others`` are the active pods without this one, with their allocated resources. ``node`` is None while the
-    node cannot be read. ``pressures`` are node conditions such as ``MemoryPressure`` in the node's order.
+    ``others`` are the active pods without this one, with their allocated resources. ``node`` is None while
+    it cannot be read. ``pressures`` are node conditions such as ``MemoryPressure`` in the node's order.
     ``allowed_sysctls`` are names or prefixes ending in ``*`` beyond the safe ones.
     """
 
@@ -131,9 +131,8 @@ def allocation_refused(
 ) -> Refusal:
     """The failure of a resource manager in words (POD-401 row 4, NOD-33)."""
     if topology:
-        return Refusal(
-            "TopologyAffinityError", error or "Resources cannot be allocated with Topology locality"
-        )
+        text = error or "Resources cannot be allocated with Topology locality"
+        return Refusal("TopologyAffinityError", text)
     if reason != "UnexpectedAdmissionError":
         return Refusal(reason, error)
     return Refusal(reason, f"Allocate failed due to {error}, which is unexpected")

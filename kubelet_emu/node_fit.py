@@ -1,7 +1,7 @@
 """Whether a pod fits a node: the predicates of kubelet admission (pure).
 
-Mirrors ``pkg/kubelet/lifecycle/predicate.go`` and the filters it borrows from the scheduler (POD-402, POD-403,
-NOD-35 to NOD-37). All failures are collected, in a fixed order; admission reports the first.
+Mirrors ``pkg/kubelet/lifecycle/predicate.go`` and the filters it borrows from the scheduler (POD-402,
+POD-403, NOD-35 to NOD-37). All failures are collected, in a fixed order; admission reports the first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -99,11 +99,10 @@ def _shortages(pod: Pod, others: Sequence[Pod], node: Node) -> Iterable[Shortage
         yield Shortage("pods", 1, len(others), pods_max)
     wanted = pod_requests(pod)
     scalars = sorted(name for name in wanted if name not in _NATIVE and _counts(name, allocatable))
-    used = [pod_requests(other) for other in others]
-    for name in (*_NATIVE, *scalars):
+    counted = [name for name in (*_NATIVE, *scalars) if amount(name, wanted.get(name)) > 0]
+    used = [pod_requests(other) for other in others] if counted else []
+    for name in counted:
         request = amount(name, wanted.get(name))
-        if request <= 0:
-            continue
         taken = sum(amount(name, requests.get(name)) for requests in used)
         capacity = amount(name, allocatable.get(name))
         if request > capacity - taken:
