@@ -154,38 +154,44 @@ class Rig:
 Body = Callable[[Rig], Awaitable[Any]]
 
 
+def _drive(body: Body, *, seed: int = 1, latency: Any = ZERO, **options: Any) -> Any:
+    async def main() -> Any:
+        clock = NodeClock()
+        files = MemoryFiles(now_ns=clock.now_ns)
+        facts: list[Any] = []
+        randoms = Randoms(seed)
+        source = latency(randoms.stream) if callable(latency) else latency
+        sockets = MemorySockets()
+        with trio.fail_after(600):
+            async with trio.open_nursery() as nursery:
+                runtime = FakeRuntime(
+                    clock=clock,
+                    randoms=randoms,
+                    files=files,
+                    net=MemoryNet(nursery),
+                    latency=source,
+                    observer=facts.append,
+                    **options,
+                )
+                async with runtime:
+                    await nursery.start(runtime.serve, lambda: MemoryServer(SOCKET, sockets=sockets))
+                    async with MemoryChannel(SOCKET, sockets=sockets) as channel:
+                        rig = Rig(runtime, channel, clock, files)
+                        rig.facts = facts
+                        result = await body(rig)
+                    nursery.cancel_scope.cancel()
+                return result
+
+    return run(main, seed=seed)
+
+
 @pytest.fixture
 def drive() -> Callable[..., Any]:
     """``drive(body, seed=1, **options of FakeRuntime)`` runs ``await body(rig)`` in virtual time."""
+    return _drive
 
-    def driver(body: Body, *, seed: int = 1, latency: Any = ZERO, **options: Any) -> Any:
-        async def main() -> Any:
-            clock = NodeClock()
-            files = MemoryFiles(now_ns=clock.now_ns)
-            facts: list[Any] = []
-            randoms = Randoms(seed)
-            source = latency(randoms.stream) if callable(latency) else latency
-            sockets = MemorySockets()
-            with trio.fail_after(600):
-                async with trio.open_nursery() as nursery:
-                    runtime = FakeRuntime(
-                        clock=clock,
-                        randoms=randoms,
-                        files=files,
-                        net=MemoryNet(nursery),
-                        latency=source,
-                        observer=facts.append,
-                        **options,
-                    )
-                    async with runtime:
-                        await nursery.start(runtime.serve, lambda: MemoryServer(SOCKET, sockets=sockets))
-                        async with MemoryChannel(SOCKET, sockets=sockets) as channel:
-                            rig = Rig(runtime, channel, clock, files)
-                            rig.facts = facts
-                            result = await body(rig)
-                        nursery.cancel_scope.cancel()
-                    return result
 
-        return run(main, seed=seed)
-
-    return driver
+@pytest.fixture(scope="session")
+def drive_once() -> Callable[..., Any]:
+    """The same for property tests, each example of which makes its own runtime."""
+    return _drive
