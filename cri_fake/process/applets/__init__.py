@@ -1,0 +1,1 @@
+"""The busybox applets as asynchronous programs."""

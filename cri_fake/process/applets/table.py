@@ -1,0 +1,27 @@
+"""Where each built-in program lives: ``module:function``, imported when first run (pure)."""
+
+__all__ = ["MODULES"]
+
+_BY_MODULE = {
+    "shell.main": "sh=sh ash=sh",
+    "applets.simple": (
+        "sleep usleep pause true false echo printf test [=test [[=test yes seq env printenv date id=identity whoami "
+        "logname=whoami uname hostname nproc uptime kill killall pkill=killall pidof pgrep=pidof ps timeout busybox "
+        "nohup setsid=nohup awk=not_emulated vi=not_emulated tar=not_emulated telnet=not_emulated"
+    ),
+    "applets.fileops": (
+        "touch rm rmdir mkdir chmod chown chgrp=chown cp mv ln link=ln unlink mktemp truncate dd sync mkfifo "
+        "mknod=mkfifo mount"
+    ),
+    "applets.reading": (
+        "cat tac ls stat head tail wc readlink realpath basename dirname pwd which md5sum sha1sum sha256sum sha512sum "
+        "du df free cmp nl base64"
+    ),
+    "applets.network": "nc wget httpd nslookup ping",
+}
+
+MODULES: dict[str, str] = {}
+for _module, _names in _BY_MODULE.items():
+    for _entry in _names.split():
+        _name, _, _function = _entry.partition("=") if _entry not in ("[", "[[") else (_entry, "", "")
+        MODULES[_name] = f"{_module}:{_function or _name}"
