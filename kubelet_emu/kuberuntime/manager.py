@@ -1,0 +1,261 @@
+"""The runtime manager: everything the kubelet asks of its container runtime, over CRI.
+
+Mirrors ``pkg/kubelet/kuberuntime/kuberuntime_manager.go`` (kubeGenericRuntimeManager). The parts do the
+work: ``reading`` observes, ``actions`` decides, ``syncing`` acts step by step with ``kill``, ``start``,
+``removal`` and ``images_manager``. This class puts them together behind ``kubelet_emu.seams.Runtime``.
+"""
+
+import random
+from collections.abc import Sequence
+
+import trio
+
+from kubelet_emu.api.types import Pod
+from kubelet_emu.container.runtime import RunningPod, RuntimePodStatus, SyncPodResult
+from kubelet_emu.errors import PeerError
+from kubelet_emu.kuberuntime import nulls
+from kubelet_emu.kuberuntime.backoff import BackOffTable, crash_loop_limits
+from kubelet_emu.kuberuntime.calls import CriCalls
+from kubelet_emu.kuberuntime.gc import dead_beyond
+from kubelet_emu.kuberuntime.images_manager import ImageManager
+from kubelet_emu.kuberuntime.kill import Killer
+from kubelet_emu.kuberuntime.mounts import Mounter
+from kubelet_emu.kuberuntime.reading import Reader
+from kubelet_emu.kuberuntime.removal import Remover
+from kubelet_emu.kuberuntime.resizing import Resizer
+from kubelet_emu.kuberuntime.seams import (
+    ActuatedResources,
+    ContainerOptions,
+    DynamicResources,
+    InternalLifecycle,
+    NodeFacts,
+    ObjectLookup,
+    OnSandboxReady,
+    PodStates,
+    PullCredentials,
+    RuntimeClasses,
+    Services,
+    VolumePaths,
+)
+from kubelet_emu.kuberuntime.security import USERNS_LENGTH
+from kubelet_emu.kuberuntime.start import Starter, StarterSeams
+from kubelet_emu.kuberuntime.syncing import PodSyncer, SyncParts
+from kubelet_emu.lifecycle.handlers import CommandFailed, HookRunner
+from kubelet_emu.seams import EventRecorder, ProbeView, Recorder
+from kubelet_emu.settings import KubeletSettings
+from node_host.clock import NodeClock
+from node_host.files import Files
+from node_host.net import Net
+from trio_grpc import StatusError
+from trio_grpc.services.runtime_v1 import ImageServiceClient, RuntimeServiceClient
+
+__all__ = ["KubeRuntime"]
+
+
+class KubeRuntime:
+    """The runtime manager of one node; implements ``kubelet_emu.seams.Runtime``.
+
+    ``nursery`` carries preStop hooks that outlive their grace period; it lives as long as the kubelet. The
+    seams with a default may be left out; ``kubelet_emu.kuberuntime.seams`` says what each is for. Raises
+    ``CallerError`` for a back-off cap outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: RuntimeServiceClient,
+        images: ImageServiceClient,
+        nursery: trio.Nursery,
+        clock: NodeClock,
+        rng: random.Random,
+        files: Files,
+        net: Net,
+        events: EventRecorder,
+        recorder: Recorder,
+        probes: ProbeView,
+        settings: KubeletSettings,
+        node: NodeFacts | None = None,
+        volumes: VolumePaths | None = None,
+        objects: ObjectLookup | None = None,
+        services: Services | None = None,
+        pods: PodStates | None = None,
+        options: ContainerOptions | None = None,
+        lifecycle: InternalLifecycle | None = None,
+        actuated: ActuatedResources | None = None,
+        dynamic: DynamicResources | None = None,
+        classes: RuntimeClasses | None = None,
+        credentials: PullCredentials | None = None,
+        on_sandbox_ready: OnSandboxReady | None = None,
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        facts = node or NodeFacts()
+        inner = lifecycle or nulls.NoInternalLifecycle()
+        states = pods or nulls.NoPodStates()
+        mounted = volumes or nulls.NoVolumes()
+        self.calls = CriCalls(
+            runtime, images, request_timeout_seconds=settings.runtime_request_timeout_seconds
+        )
+        self.backoff = BackOffTable(
+            crash_loop_limits(settings.crash_loop_backoff_max_seconds, settings.gates)
+        )
+        self.actuated = actuated or nulls.MemoryActuated()
+        self._userns: dict[str, int] = {}
+        self._reader = Reader(self.calls, clock, files)
+        self.hooks = HookRunner(
+            run_command=self._run_command,
+            pod_address=self._pod_address,
+            net=net,
+            clock=clock,
+            events=events,
+        )
+        self._killer = Killer(
+            self.calls, clock=clock, events=events, recorder=recorder, hooks=self.hooks, nursery=nursery
+        )
+        self._remover = Remover(
+            self.calls,
+            clock=clock,
+            files=files,
+            recorder=recorder,
+            settings=settings,
+            killer=self._killer,
+            lifecycle=inner,
+            pods=states,
+        )
+        self.images = ImageManager(
+            self.calls,
+            clock=clock,
+            events=events,
+            recorder=recorder,
+            settings=settings,
+            credentials=credentials or nulls.NoCredentials(),
+        )
+        starter = Starter(
+            self.calls,
+            images=self.images,
+            mounter=Mounter(files=files, volumes=mounted, settings=settings, node=facts, rng=rng),
+            killer=self._killer,
+            hooks=self.hooks,
+            files=files,
+            events=events,
+            recorder=recorder,
+            settings=settings,
+            node=facts,
+            seams=StarterSeams(
+                objects=objects or nulls.NoObjects(),
+                services=services or nulls.MasterService(),
+                volumes=mounted,
+                options=options or nulls.NoOptions(),
+                lifecycle=inner,
+                actuated=self.actuated,
+            ),
+        )
+        self._parts = SyncParts(
+            calls=self.calls,
+            clock=clock,
+            files=files,
+            events=events,
+            recorder=recorder,
+            probes=probes,
+            settings=settings,
+            node=facts,
+            killer=self._killer,
+            remover=self._remover,
+            starter=starter,
+            resizer=Resizer(self.calls, self.actuated),
+            images=self.images,
+            backoff=self.backoff,
+            lifecycle=inner,
+            actuated=self.actuated,
+            pods=states,
+            dynamic=dynamic or nulls.NoDynamicResources(),
+            classes=classes or nulls.DefaultRuntimeClasses(),
+            on_sandbox_ready=on_sandbox_ready or nulls.NoSandboxReady(),
+        )
+
+    async def get_pods(self, *, include_exited: bool) -> tuple[RunningPod, ...]:
+        """All pods that the runtime lists, sorted by uid (POD-904, POD-919)."""
+        try:
+            return await self._reader.pods(include_exited=include_exited)
+        except StatusError as error:
+            raise PeerError(str(error)) from error
+
+    async def get_pod_status(self, uid: str, name: str, namespace: str) -> RuntimePodStatus:
+        """Everything about one pod, freshly read (POD-917)."""
+        return await self._reader.pod_status(uid, name, namespace)
+
+    async def sync_pod(
+        self, pod: Pod, status: RuntimePodStatus, *, restart_all_containers: bool
+    ) -> SyncPodResult:
+        """One pass of the runtime step (RST section 5)."""
+        syncer = PodSyncer(self._parts, pod, status, userns_host_id=self._userns_host_id(pod))
+        return await syncer.run(restart_all_containers=restart_all_containers)
+
+    async def kill_pod(
+        self, pod: Pod | None, running: RunningPod, *, grace_override_seconds: int | None
+    ) -> None:
+        """Stop all running containers, then all sandboxes (POD-711); raises ``PeerError`` with all
+        failures.
+        """
+        result = SyncPodResult(await self._killer.pod(pod, running, grace_override_seconds))
+        if result.error:
+            raise PeerError(result.error)
+
+    async def delete_container(self, container_id: str) -> None:
+        """Remove one exited instance with its logs (RST-095)."""
+        try:
+            await self._remover.container(container_id, keep_logs=False)
+        except StatusError as error:
+            raise PeerError(str(error)) from error
+
+    def dead_containers(
+        self, status: RuntimePodStatus, died_id: str, *, content_removable: bool
+    ) -> tuple[str, ...]:
+        """What a ContainerDied event leads to: ids for ``delete_container``, newest first (POD-1007,
+        RST-096).
+        """
+        if content_removable:
+            return dead_beyond(status, 0)
+        keep = max(self._settings.max_dead_containers_per_container, 1)
+        return dead_beyond(status, keep, died_id=died_id)
+
+    async def garbage_collect(self, *, all_sources_ready: bool) -> None:
+        """One pass of container, sandbox and log GC (POD-1005 to POD-1009)."""
+        await self._remover.collect(sources_ready=all_sources_ready)
+
+    def collect_backoff(self) -> None:
+        """Drop back-off entries that have aged out; part of each housekeeping pass (RST-119)."""
+        self.backoff.collect(self._clock.now_ns())
+
+    def forget_pod(self, uid: str) -> None:
+        """Release what is kept for a pod that is gone for good: its user namespace and resource records."""
+        self._userns.pop(uid, None)
+        self.actuated.forget(uid)
+
+    async def _run_command(self, container_id: str, command: Sequence[str]) -> bytes:
+        try:
+            reply = await self.calls.exec_sync(container_id, command)
+        except StatusError as error:
+            raise CommandFailed(str(error)) from error
+        output = reply.stdout + reply.stderr
+        if reply.exit_code:
+            stderr = reply.stderr.decode(errors="replace")
+            text = f"command '{' '.join(command)}' exited with {reply.exit_code}: {stderr}"
+            raise CommandFailed(text, output)
+        return output
+
+    async def _pod_address(self, pod: Pod) -> str:
+        meta = pod.metadata
+        status = await self._reader.pod_status(meta.uid, meta.name, meta.namespace)
+        return status.ips[0] if status.ips else ""
+
+    def _userns_host_id(self, pod: Pod) -> int | None:
+        """First host id of the pod's own range, None for a pod in the host's user namespace (CRI-153)."""
+        if pod.spec.host_users is not False:
+            return None
+        uid = pod.metadata.uid
+        if uid not in self._userns:
+            taken = set(self._userns.values())
+            slot = next(number for number in range(1, len(taken) + 2) if number * USERNS_LENGTH not in taken)
+            self._userns[uid] = slot * USERNS_LENGTH
+        return self._userns[uid]
