@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import trio
 from attrs import frozen
@@ -54,11 +55,14 @@ def behaviours_from(options: ServeOptions) -> Behaviours:
         told = Behaviours()
         if options.behaviour_text is not None:
             told = parse_behaviours(options.behaviour_text, file=options.behaviour_file)
-        for text in options.exits:
-            target, behaviour = parse_exit(text)
-            told = told.merged_with(Behaviours({target: behaviour}))
     except BehaviourProblem as problem:
         raise CannotServe(str(problem)) from None
+    for text in options.exits:
+        try:
+            target, behaviour = parse_exit(text)
+        except BehaviourProblem as problem:
+            raise CannotServe(f"--exit: {problem}") from None
+        told = told.merged_with(Behaviours({target: behaviour}))
     return told
 
 
@@ -108,17 +112,17 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
                     nursery.cancel_scope.cancel()
 
         try:
+            socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             run(serve, seed=seed, pace=Pace.REAL)
-        except* CannotServe as group:
-            raise _first(group) from None
-        except* OSError as group:
-            raise CannotServe(f"--socket: {_first(group)}") from None
-        except* KeyboardInterrupt:
-            raise KeyboardInterrupt from None
+        except (BaseExceptionGroup, OSError) as problem:
+            inner = _innermost(problem)
+            if isinstance(inner, OSError):
+                raise CannotServe(f"--socket: {inner}") from None
+            raise inner from None
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    inner: BaseException = group
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    return inner
+def _innermost(problem: BaseException) -> BaseException:
+    """The first exception inside groups of one: a run of this program has one reason to end."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = cast("BaseExceptionGroup[BaseException]", problem).exceptions[0]
+    return problem

@@ -133,7 +133,7 @@ def test_what_is_not_served_says_so_CRI_007(drive, call, code, text):
     drive(body)
 
 
-# Stats and metrics ----------------------------------------------------------------------------------------------
+# Stats and metrics -------------------------------------------------------------------------------------
 
 
 def test_container_stats_rise_CRI_130_CRI_131(drive):
@@ -228,7 +228,7 @@ def test_every_metric_has_its_descriptor_and_its_labels_CRI_134(drive):
     drive(body)
 
 
-# Streaming lists and events -------------------------------------------------------------------------------------
+# Streaming lists and events ----------------------------------------------------------------------------
 
 
 def test_streamed_lists_equal_plain_ones_CRI_086(drive):
@@ -311,7 +311,7 @@ def test_events_are_kept_while_nobody_listens_CRI_140(drive):
     drive(body)
 
 
-# The daemon -----------------------------------------------------------------------------------------------------
+# The daemon --------------------------------------------------------------------------------------------
 
 
 def test_containers_survive_a_restart_of_the_daemon(drive):
