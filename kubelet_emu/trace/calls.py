@@ -28,15 +28,22 @@ POLLS = frozenset(
 COUNTED = frozenset(
     {
         "ContainerStats",
+        "GetContainerEvents",
         "ImageFsInfo",
         "ListContainerStats",
         "ListMetricDescriptors",
         "ListPodSandboxMetrics",
         "ListPodSandboxStats",
         "PodSandboxStats",
+        "StreamContainerStats",
+        "StreamContainers",
+        "StreamImages",
+        "StreamPodSandboxMetrics",
+        "StreamPodSandboxStats",
+        "StreamPodSandboxes",
     }
 )
-"""Reading calls that are only counted: their answers hold usage figures that differ every time."""
+"""Reading calls that are only counted: streams, and answers with usage figures that differ every time."""
 
 _CONTAINER_STATES = ("created", "running", "exited", "unknown")
 _SANDBOX_STATES = ("ready", "notready")

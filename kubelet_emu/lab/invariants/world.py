@@ -211,6 +211,12 @@ class World:
 
     # -- the runtime's side --
 
+    def _sandbox_fact(self, record: Record) -> list[Step]:
+        pod = self._pod(record)
+        if record.get("do") == "died" and pod.sandbox is not None:
+            pod.sandbox.ready = False
+        return []
+
     def _process(self, record: Record) -> list[Step]:
         pod = self._pod(record)
         instance = pod.by_label.get(record["container"])
@@ -351,6 +357,7 @@ _HANDLERS = {
     "decision": World._decision,
     "pod": World._snapshot,
     "process": World._process,
+    "sandbox": World._sandbox_fact,
 }
 _CALLS = {
     "RunPodSandbox": World.run_sandbox,
