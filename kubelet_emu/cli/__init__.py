@@ -1,1 +1,1 @@
-"""See docs/architecture.md."""
+"""The command line: one module a verb, loaded only when the verb is used."""

@@ -1,1 +1,1 @@
-"""See docs/architecture.md."""
+"""Volumes of a pod on this node: what is needed, what they hold, and their set-up (``pkg/kubelet/volumemanager``)."""

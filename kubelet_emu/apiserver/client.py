@@ -1,0 +1,117 @@
+"""The API as the kubelet reaches it: the store behind a network, with latency and outages.
+
+A call takes a latency drawn from the seed, half before and half after the store is touched, as on a wire.
+While the server is away every call fails with 503 and watches end, as after a broken connection.
+"""
+
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kubelet_emu.apiserver.errors import ApiError
+from kubelet_emu.apiserver.store import ApiStore, PatchType, Watch
+from node_host.clock import NodeClock
+
+__all__ = ["ApiClient"]
+
+Json = dict[str, Any]
+
+LATENCY_SECONDS = (0.002, 0.006)
+"""Round trip of one small call on the recorded node."""
+
+
+class ApiClient:
+    """Async face of an ``ApiStore``. Raises ``ApiError`` as the store does, 503 while the server is away."""
+
+    def __init__(
+        self,
+        store: ApiStore,
+        *,
+        clock: NodeClock,
+        rng: random.Random,
+        latency_seconds: tuple[float, float] = LATENCY_SECONDS,
+    ) -> None:
+        self.store = store
+        self.available = True
+        self._clock = clock
+        self._rng = rng
+        self._latency_seconds = latency_seconds
+
+    async def get(self, kind: str, namespace: str, name: str) -> Json | None:
+        """The object, or None if there is none."""
+        async with self._call():
+            return self.store.get(kind, namespace, name)
+
+    async def create(self, kind: str, obj: Mapping[str, Any]) -> Json:
+        """Create an object; see ``ApiStore.create``."""
+        async with self._call():
+            return self.store.create(kind, obj)
+
+    async def patch(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        patch_type: PatchType = "strategic",
+        uid: str | None = None,
+    ) -> Json:
+        """Patch an object; see ``ApiStore.patch``."""
+        async with self._call():
+            return self.store.patch(
+                kind, namespace, name, patch, subresource=subresource, patch_type=patch_type, uid=uid
+            )
+
+    async def delete(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        *,
+        grace_seconds: int | None = None,
+        uid: str | None = None,
+    ) -> Json:
+        """Delete an object; see ``ApiStore.delete``."""
+        async with self._call():
+            return self.store.delete(kind, namespace, name, grace_seconds=grace_seconds, uid=uid)
+
+    # the same, in the words of the status manager
+
+    async def get_pod(self, namespace: str, name: str) -> Json | None:
+        return await self.get("Pod", namespace, name)
+
+    async def patch_pod_status(self, namespace: str, name: str, uid: str, patch: Mapping[str, Any]) -> Json:
+        return await self.patch("Pod", namespace, name, patch, subresource="status", uid=uid)
+
+    async def delete_pod(self, namespace: str, name: str, uid: str, grace_seconds: int) -> None:
+        await self.delete("Pod", namespace, name, grace_seconds=grace_seconds, uid=uid)
+
+    @asynccontextmanager
+    async def watch(
+        self, kind: str, *, wanted: Callable[[Json], bool] = lambda _: True
+    ) -> AsyncIterator[Watch]:
+        """A watch with the present objects first; ended when the block is left or the server goes away."""
+        self._require()
+        watch = self.store.watch(kind, wanted=wanted)
+        try:
+            yield watch
+        finally:
+            self.store.unwatch(kind, watch)
+
+    @asynccontextmanager
+    async def _call(self) -> AsyncIterator[None]:
+        low, high = self._latency_seconds
+        trip = self._rng.uniform(low, high) if high > 0 else 0.0
+        if trip:
+            await self._clock.sleep(trip / 2)
+        self._require()
+        yield
+        if trip:
+            await self._clock.sleep(trip / 2)
+
+    def _require(self) -> None:
+        if not self.available:
+            raise ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")

@@ -1,0 +1,408 @@
+"""One node, put together: API store, kubelet, runtime and the wire between them, in one trio run.
+
+::
+
+    async with Node(seed=1) as node:
+        node.apply(pod)
+        await node.advance(35)
+        print(node.pod("worker").status.phase)
+
+Time is the trio run's: under ``node_host.loop.run`` it is virtual and jumps, or real. ``kubelet_emu.lab.session``
+offers the same without async.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import trio
+from attrs import evolve, field, frozen
+
+from cri_fake.behaviours import Behaviours
+from cri_fake.latency import LatencyModel, make_latency
+from cri_fake.observe import RuntimeFact
+from cri_fake.runtime import FakeRuntime
+from k8s_proto import runtime_v1_pb2 as cri
+from kubelet_emu.api.codec import pod_from_json, pod_to_json
+from kubelet_emu.api.types import Pod
+from kubelet_emu.apiserver.client import LATENCY_SECONDS, ApiClient
+from kubelet_emu.apiserver.pods import admit_create, admit_update
+from kubelet_emu.apiserver.store import ApiStore
+from kubelet_emu.errors import CallerError, PeerError, Problem
+from kubelet_emu.kubelet import Kubelet
+from kubelet_emu.lab.invariants import Monitor
+from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
+from kubelet_emu.nodeobject import NodeShape
+from kubelet_emu.settings import KubeletSettings
+from kubelet_emu.trace.recorder import TraceRecorder
+from kubelet_emu.trace.schema import Record, Trace
+from node_host.clock import DEFAULT_EPOCH_NS, NodeClock
+from node_host.files import DiskFiles, Files, MemoryFiles
+from node_host.net import LoopbackNet, MemoryNet, Net
+from node_host.randoms import Randoms
+from trio_grpc import Channel, MemoryChannel, MemoryServer, StatusError, UnixChannel, UnixServer
+from trio_grpc.services.runtime_v1 import RuntimeServiceClient
+
+__all__ = ["Node", "NodeOptions", "Transport"]
+
+Transport = Literal["memory", "grpc"]
+
+READY_WAIT_SECONDS = 60.0
+"""How long a starting node may take until its kubelet has seen the runtime."""
+
+POD_CIDR = "10.88.0.0/16"
+
+
+@frozen(kw_only=True)
+class NodeOptions:
+    """How a node is built. Same names as the options of the command line.
+
+    ``latency`` is ``measured`` (delays like those of the recorded node, drawn from the seed) or ``zero``.
+    ``cri_endpoint`` is the socket path of another runtime; ours is not started then. ``static`` runs the
+    kubelet without an API server: pods are files. ``folder`` holds sockets, and files of a node on disk.
+    """
+
+    seed: int = 0
+    transport: Transport = "grpc"
+    latency: LatencyModel = "measured"
+    settings: KubeletSettings = field(factory=KubeletSettings)
+    shape: NodeShape = field(factory=NodeShape)
+    behaviours: Behaviours | None = None
+    static: bool = False
+    cri_endpoint: str = ""
+    real_network: bool = False
+    real_host_paths: bool = False
+    epoch_ns: int = DEFAULT_EPOCH_NS
+    sink: Callable[[str], object] | None = None
+    header: Mapping[str, Any] = field(factory=dict[str, Any])
+    warm_up: bool = True
+
+
+class Node:
+    """A running node. Use as an async context manager inside a trio run.
+
+    Raises ``PeerError`` on entering if the runtime cannot be reached, ``CallerError`` for options that do not
+    go together.
+    """
+
+    def __init__(self, options: NodeOptions | None = None, /, **changes: Any) -> None:
+        self.options = evolve(options or NodeOptions(), **changes)
+        self._stack = AsyncExitStack()
+        self._kubelet_scope: trio.CancelScope | None = None
+        self._kubelet_done = trio.Event()
+        self._created = False
+
+    # -- life --
+
+    async def __aenter__(self) -> Self:
+        options = self.options
+        self.clock = NodeClock(epoch_ns=options.epoch_ns)
+        self.randoms = Randoms(options.seed)
+        try:
+            await self._assemble(options)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if error is None:
+            self.recorder.close()
+        return await self._stack.__aexit__(kind, error, trace)
+
+    async def _assemble(self, options: NodeOptions) -> None:
+        header = {
+            "kubernetes": "v1.36.2",
+            "seed": options.seed,
+            "transport": options.transport,
+            **options.header,
+        }
+        self.recorder = TraceRecorder(self.clock.elapsed_seconds, header=header, sink=options.sink)
+        self.monitor = Monitor()
+        self.recorder.subscribe(self._watch_invariants)
+        self.folder = ""
+        if options.transport == "grpc" or options.cri_endpoint:
+            self.folder = tempfile.mkdtemp(prefix="kubelet-emu-")
+            self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self.files: Files = DiskFiles("/") if options.cri_endpoint else MemoryFiles()
+        self.settings = self._settings(options)
+        self.store = ApiStore(
+            now_ns=self.clock.now_ns,
+            rng=self.randoms.stream("api.ids"),
+            admit_create=lambda obj: admit_create(obj, gates=self.settings.gates),
+            admit_update=lambda old, new, sub: admit_update(old, new, sub, gates=self.settings.gates),
+        )
+        record_store(self.store, self.recorder)
+        self.api = ApiClient(
+            self.store,
+            clock=self.clock,
+            rng=self.randoms.stream("api.latency"),
+            latency_seconds=LATENCY_SECONDS if options.latency == "measured" else (0.0, 0.0),
+        )
+        self._nursery = await self._stack.enter_async_context(trio.open_nursery())
+        self._stack.callback(self._nursery.cancel_scope.cancel)
+        real_network = options.real_network or bool(options.cri_endpoint)
+        self.net: Net = LoopbackNet(self._nursery) if real_network else MemoryNet(self._nursery)
+        self.calls = CallRecorder(self.recorder)
+        self.runtime: FakeRuntime | None = None
+        await self._connect(options)
+        await self._start_kubelet()
+        if options.warm_up:
+            # Where a pod's creation falls between the kubelet's ticks is chance; here the seed's.
+            await self.clock.sleep(self.randoms.stream("lab.phase").uniform(2.0, 4.0))
+
+    def _settings(self, options: NodeOptions) -> KubeletSettings:
+        if not options.cri_endpoint:
+            return options.settings
+        return evolve(
+            options.settings,
+            root_dir=f"{self.folder}/kubelet",
+            pod_logs_dir=f"{self.folder}/pods",
+            container_logs_dir=f"{self.folder}/containers",
+        )
+
+    async def _connect(self, options: NodeOptions) -> None:
+        if options.cri_endpoint:
+            path = options.cri_endpoint.removeprefix("unix://")
+            self._open: Callable[..., Channel] = lambda **more: UnixChannel(path, clock=self.clock, **more)
+        else:
+            runtime = FakeRuntime(
+                clock=self.clock,
+                randoms=self.randoms,
+                files=self.files,
+                net=self.net,
+                behaviours=options.behaviours,
+                latency=make_latency(options.latency, self.randoms.stream),
+                pod_cidr=POD_CIDR,
+                observer=self._observe,
+                host_ip=options.settings.node_ips[0],
+            )
+            self.runtime = await self._stack.enter_async_context(runtime)
+            await self._serve(options, runtime)
+        self.channel = await self._stack.enter_async_context(self._open(hooks=[self.calls]))
+        self._person = await self._stack.enter_async_context(self._open())
+        self._runtime_client = RuntimeServiceClient(self._person)
+        if options.cri_endpoint:
+            await self._probe(options.cri_endpoint)
+
+    async def _serve(self, options: NodeOptions, runtime: FakeRuntime) -> None:
+        if options.transport == "memory":
+            from trio_grpc import MemorySockets
+
+            sockets = MemorySockets()
+            self._open = lambda **more: MemoryChannel("cri.sock", sockets=sockets, clock=self.clock, **more)
+
+
+            def make() -> MemoryServer | UnixServer:
+                return MemoryServer("cri.sock", sockets=sockets)
+
+        else:
+            path = str(Path(self.folder) / "run" / "cri.sock")
+            self._open = lambda **more: UnixChannel(path, clock=self.clock, **more)
+
+
+            def make() -> MemoryServer | UnixServer:
+                return UnixServer(path)
+
+        await self._nursery.start(runtime.serve, make)
+
+    async def _probe(self, endpoint: str) -> None:
+        """Say at once, and clearly, when nobody answers at the endpoint."""
+        try:
+            await self._runtime_client.Version(cri.VersionRequest(version="0.1.0"), timeout_seconds=10.0)
+        except StatusError as error:
+            raise CallerError(
+                [
+                    Problem(
+                        f"no CRI v1 runtime answers at {endpoint}: {error.details}",
+                        hint="check that it runs and that you may open its socket",
+                    )
+                ]
+            ) from error
+
+    # -- the kubelet --
+
+    async def _start_kubelet(self) -> None:
+        self.kubelet = Kubelet(
+            settings=self.settings,
+            shape=self.options.shape,
+            clock=self.clock,
+            randoms=self.randoms,
+            files=self.files,
+            net=self.net,
+            channel=self.channel,
+            api=None if self.options.static else self.api,
+            recorder=self.recorder,
+        )
+        scope = trio.CancelScope()
+        done = trio.Event()
+        self._kubelet_scope, self._kubelet_done = scope, done
+
+        async def run(kubelet: Kubelet) -> None:
+            try:
+                with scope:
+                    await kubelet.run()
+            finally:
+                done.set()
+
+        self._nursery.start_soon(run, self.kubelet)
+        with trio.move_on_after(READY_WAIT_SECONDS):
+            await self.kubelet.ready.wait()
+            return
+        raise PeerError(f"the kubelet did not get ready: {self.kubelet.runtime_problem()}")
+
+    async def stop_kubelet(self) -> None:
+        """End the kubelet at once, as a crash would; containers run on."""
+        if self._kubelet_scope is not None:
+            self._kubelet_scope.cancel()
+            await self._kubelet_done.wait()
+            self._kubelet_scope = None
+
+    async def restart_kubelet(self, *, down_seconds: float = 0.0) -> None:
+        """End the kubelet, wait, start a new one that knows nothing but what lies on disk, in CRI and API."""
+        await self.stop_kubelet()
+        await self.clock.sleep(down_seconds)
+        await self._start_kubelet()
+
+    # -- what a person does --
+
+    def apply(self, pod: Pod | Mapping[str, Any]) -> Pod:
+        """Create a pod on this node, as ``kubectl apply`` does; gives it back as stored.
+
+        Raises ``ApiError`` 409 for a name in use and 422, with all problems, for what does not validate.
+        """
+        given = pod_to_json(pod) if isinstance(pod, Pod) else dict(pod)
+        spec = {**given.get("spec", {}), "nodeName": self.settings.node_name}
+        if not self._created:
+            self._created = True
+            self.recorder.start(zero_seconds=self.clock.elapsed_seconds())
+        obj = {**given, "spec": spec}
+        metadata = {"namespace": "default", **given.get("metadata", {})}
+        self.recorder.action("create", pod=metadata.get("name"), object={**obj, "metadata": metadata})
+        stored = self.store.create("Pod", {**obj, "metadata": metadata})
+        return pod_from_json(stored)
+
+    def apply_object(self, obj: Mapping[str, Any]) -> None:
+        """Create another object that a pod refers to: a ConfigMap, a Secret …"""
+        self.store.create(str(obj["kind"]), obj)
+
+    def delete(self, name: str, *, namespace: str = "default", grace_seconds: int | None = None) -> None:
+        """Delete a pod, as ``kubectl delete`` does."""
+        self.recorder.action("delete", pod=name)
+        self.store.delete("Pod", namespace, name, grace_seconds=grace_seconds)
+
+    async def restart_runtime(self, *, down_seconds: float = 1.0) -> None:
+        """Restart the runtime's daemon; containers run on. Raises ``CallerError`` for a runtime not ours."""
+        await self._ours().restart(down_seconds=down_seconds)
+
+    async def stop_sandbox(self, namespace: str, pod: str) -> None:
+        """Stop a pod's sandbox behind the kubelet's back, through CRI."""
+        for sandbox in await self._sandboxes(namespace, pod):
+            await self._runtime_client.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+
+    async def exec(
+        self, namespace: str, pod: str, container: str, command: Sequence[str], *, timeout_seconds: int = 60
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command in a running container: exit code, standard output and error."""
+        found = await self._container(namespace, pod, container)
+        reply = await self._runtime_client.ExecSync(
+            cri.ExecSyncRequest(container_id=found, cmd=list(command), timeout=timeout_seconds)
+        )
+        return reply.exit_code, reply.stdout, reply.stderr
+
+    # -- time --
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        await self.clock.sleep(seconds)
+
+    async def advance_until(self, holds: Callable[[Record], bool], *, within_seconds: float = 3600.0) -> bool:
+        """Let time pass until a record of the trace satisfies ``holds``; False if none did in time."""
+        found = trio.Event()
+
+        def look(record: Record) -> None:
+            if not found.is_set() and holds(record):
+                found.set()
+
+        self.recorder.subscribe(look)
+        with trio.move_on_after(within_seconds):
+            await found.wait()
+        return found.is_set()
+
+    async def step(self) -> Record:
+        """Let time pass until the next record of the trace, and give it back."""
+        before = len(self.recorder.records)
+        await self.advance_until(lambda _: True)
+        return self.recorder.records[before]
+
+    # -- inspection --
+
+    def pod(self, name: str, namespace: str = "default") -> Pod:
+        """The pod as the API has it. Raises ``KeyError`` if there is none."""
+        found = self.store.get("Pod", namespace, name)
+        if found is None:
+            raise KeyError(f"no pod {namespace}/{name}")
+        return pod_from_json(found)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods, by namespace and name."""
+        return tuple(pod_from_json(obj) for obj in self.store.list("Pod"))
+
+    def events(self) -> Sequence[Mapping[str, Any]]:
+        """All events as API objects."""
+        return self.store.list("Event")
+
+    @property
+    def trace(self) -> Trace:
+        """Everything recorded so far."""
+        return self.recorder.trace()
+
+    # -- internals --
+
+    def _ours(self) -> FakeRuntime:
+        if self.runtime is None:
+            raise CallerError(
+                [Problem("this needs the built-in runtime", hint="leave --cri-endpoint away for it")]
+            )
+        return self.runtime
+
+    async def _sandboxes(self, namespace: str, pod: str) -> list[str]:
+        wanted = cri.PodSandboxFilter(
+            label_selector={"io.kubernetes.pod.name": pod, "io.kubernetes.pod.namespace": namespace},
+            state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY),
+        )
+        reply = await self._runtime_client.ListPodSandbox(cri.ListPodSandboxRequest(filter=wanted))
+        return [item.id for item in reply.items]
+
+    async def _container(self, namespace: str, pod: str, container: str) -> str:
+        wanted = cri.ContainerFilter(
+            label_selector={
+                "io.kubernetes.pod.name": pod,
+                "io.kubernetes.pod.namespace": namespace,
+                "io.kubernetes.container.name": container,
+            },
+            state=cri.ContainerStateValue(state=cri.CONTAINER_RUNNING),
+        )
+        reply = await self._runtime_client.ListContainers(cri.ListContainersRequest(filter=wanted))
+        if not reply.containers:
+            raise PeerError(f"container {container} of pod {namespace}/{pod} is not running")
+        return max(reply.containers, key=lambda item: item.created_at).id
+
+    def _observe(self, fact: RuntimeFact) -> None:
+        record_fact(self.recorder, fact)
+
+    def _watch_invariants(self, record: Record) -> None:
+        for violation in self.monitor.feed(record):
+            self.recorder.invariant(
+                violation.invariant,
+                pod=violation.pod,
+                rules=violation.rules,
+                message=violation.message,
+                evidence=list(violation.evidence),
+            )

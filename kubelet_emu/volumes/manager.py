@@ -1,0 +1,329 @@
+"""Sets volumes up and tears them down (mirrors ``pkg/kubelet/volumemanager``).
+
+The real manager is three loops of 100 ms that meet in two shared tables. What shows of that is kept: a pod
+with volumes waits for a poll of 300 ms before its sandbox is made, a failing volume is tried again after
+0.5, 1, 2 … s at the next 100 ms tick, and the wait of a sync ends after 123 s or when the pod is to go.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from kubelet_emu.api.types import Pod
+from kubelet_emu.apiserver.client import ApiClient
+from kubelet_emu.apiserver.errors import ApiError
+from kubelet_emu.seams import EventRecorder
+from kubelet_emu.volumes.content import (
+    Payload,
+    PayloadFile,
+    VolumeError,
+    config_map_payload,
+    projected_payload,
+    secret_payload,
+)
+from kubelet_emu.volumes.plan import PlannedVolume, VolumeKind, needed_volumes, pod_dir
+from node_host.clock import NodeClock
+from node_host.files import Files
+
+__all__ = ["VolumeManager", "WaitInterrupted"]
+
+Json = dict[str, Any]
+
+TICK_SECONDS = 0.1
+WAIT_POLL_SECONDS = 0.3
+WAIT_MAX_SECONDS = 123.0
+BACKOFF_FIRST_SECONDS = 0.5
+BACKOFF_MAX_SECONDS = 122.0
+DEFAULT_MODE = 0o644
+
+
+class WaitInterrupted(VolumeError):
+    """Raised when the wait for volumes ended early or ran out of time: no event is sent for it (VOL-06)."""
+
+
+@define
+class _Mounted:
+    """State of one volume of one pod."""
+
+    planned: PlannedVolume
+    ready: bool = False
+    error: str = ""
+    failures: int = 0
+    retry_at_seconds: float = 0.0
+    payload_names: tuple[str, ...] = ()
+
+
+@define
+class _PodVolumes:
+    pod: Pod
+    volumes: dict[str, _Mounted] = field(factory=dict[str, _Mounted])
+
+
+class VolumeManager:
+    """Volumes of all pods of one node. ``run`` is the reconciler."""
+
+    def __init__(
+        self,
+        *,
+        clock: NodeClock,
+        files: Files,
+        api: ApiClient | None,
+        events: EventRecorder,
+        root_dir: str,
+        downward_files: Callable[[Pod, Any, int], Payload],
+    ) -> None:
+        self._clock = clock
+        self._files = files
+        self._api = api
+        self._events = events
+        self._root_dir = root_dir
+        self._downward_files = downward_files
+        self._pods: dict[str, _PodVolumes] = {}
+        self._work = trio.Event()
+        self._versions = 0
+
+    def host_path(self, pod: Pod, volume_name: str) -> str | None:
+        """Where a set-up volume lies on the node, None if the pod has none of that name."""
+        known = self._pods.get(pod.metadata.uid or "")
+        mounted = known.volumes.get(volume_name) if known else None
+        return mounted.planned.host_path if mounted is not None and mounted.ready else None
+
+    def has_volumes(self, uid: str) -> bool:
+        """Whether the pod still has volumes here, so that its directory must stay (POD-1003)."""
+        return uid in self._pods
+
+    async def wait_for_mount(self, pod: Pod, *, interrupted: Callable[[], bool]) -> None:
+        """Wait until every needed volume is set up (VOL-01).
+
+        Raises ``VolumeError`` with the text of the FailedMount event, or ``WaitInterrupted``.
+        """
+        planned = needed_volumes(pod, root_dir=self._root_dir)
+        if not planned:
+            return
+        uid = pod.metadata.uid or ""
+        first = uid not in self._pods
+        entry = self._pods.setdefault(uid, _PodVolumes(pod))
+        entry.pod = pod
+        for volume in planned:
+            known = entry.volumes.get(volume.name)
+            if known is None:
+                entry.volumes[volume.name] = _Mounted(volume)
+            elif known.ready and volume.kind.rewritten:
+                # Set up again with the latest content; a failure now does not unmount it (VOL-03).
+                await self._refresh(entry, known)
+        self._work.set()
+        if not first and all(mounted.ready for mounted in entry.volumes.values()):
+            return
+        deadline = self._clock.elapsed_seconds() + WAIT_MAX_SECONDS
+        while True:
+            await self._clock.sleep(WAIT_POLL_SECONDS)
+            if all(mounted.ready for mounted in entry.volumes.values()):
+                return
+            if interrupted() or self._clock.elapsed_seconds() >= deadline:
+                missing = [name for name, mounted in entry.volumes.items() if not mounted.ready]
+                listed = " ".join(entry.volumes)
+                raise WaitInterrupted(
+                    f"unmounted volumes=[{' '.join(missing)}], unattached volumes=[{listed}], "
+                    "failed to process volumes=[]: context deadline exceeded"
+                )
+
+    async def wait_for_unmount(self, pod: Pod) -> None:
+        """Take the pod's volumes down and its volume directories away (VOL-11)."""
+        uid = pod.metadata.uid or ""
+        entry = self._pods.pop(uid, None)
+        if entry is not None and entry.volumes:
+            await self._clock.sleep(WAIT_POLL_SECONDS)
+        base = f"{pod_dir(self._root_dir, uid)}/volumes"
+        if self._files.exists(base):
+            self._files.remove_tree(base)
+
+    async def run(self) -> None:
+        """Set up what is wanted, with retries, until cancelled."""
+        while True:
+            due = [
+                (entry, mounted)
+                for entry in list(self._pods.values())
+                for mounted in list(entry.volumes.values())
+                if not mounted.ready
+            ]
+            if not due:
+                self._work = trio.Event()
+                await self._work.wait()
+                await self._clock.sleep(TICK_SECONDS)
+                continue
+            now = self._clock.elapsed_seconds()
+            for entry, mounted in due:
+                if mounted.retry_at_seconds <= now:
+                    await self._set_up(entry, mounted)
+            waiting = [
+                m.retry_at_seconds for e in self._pods.values() for m in e.volumes.values() if not m.ready
+            ]
+            pause = (
+                max(TICK_SECONDS, min(waiting) - self._clock.elapsed_seconds()) if waiting else TICK_SECONDS
+            )
+            self._work = trio.Event()
+            with trio.move_on_after(pause):
+                await self._work.wait()
+                await self._clock.sleep(TICK_SECONDS)
+
+    async def _set_up(self, entry: _PodVolumes, mounted: _Mounted) -> None:
+        try:
+            await self._mount(entry.pod, mounted)
+        except (VolumeError, OSError) as error:
+            mounted.error = str(error)
+            pause = min(BACKOFF_FIRST_SECONDS * 2**mounted.failures, BACKOFF_MAX_SECONDS)
+            mounted.failures += 1
+            mounted.retry_at_seconds = self._clock.elapsed_seconds() + pause
+            text = f'MountVolume.SetUp failed for volume "{mounted.planned.name}" : {error}'
+            self._events.event(entry.pod, "Warning", "FailedMount", text)
+        else:
+            mounted.ready, mounted.error, mounted.failures = True, "", 0
+
+    async def _refresh(self, entry: _PodVolumes, mounted: _Mounted) -> None:
+        try:
+            await self._mount(entry.pod, mounted)
+        except (VolumeError, OSError) as error:
+            text = f'MountVolume.SetUp failed for volume "{mounted.planned.name}" : {error}'
+            self._events.event(entry.pod, "Warning", "FailedMount", text)
+
+    async def _mount(self, pod: Pod, mounted: _Mounted) -> None:
+        planned = mounted.planned
+        if planned.kind is VolumeKind.UNSUPPORTED:
+            sources = ", ".join(sorted(planned.volume.extra))
+            raise VolumeError(f"no volume plugin matched: {sources or planned.name}")
+        if planned.kind is VolumeKind.IMAGE:
+            return
+        if planned.kind is VolumeKind.HOST_PATH:
+            self._check_host_path(planned)
+        elif planned.kind.rewritten:
+            payload = await self._payload(pod, planned)
+            self._write_atomically(mounted, payload)
+        elif not self._files.exists(planned.host_path):
+            self._files.make_dirs(planned.host_path, mode=0o777)
+
+    async def _payload(self, pod: Pod, planned: PlannedVolume) -> Payload:
+        volume = planned.volume
+        objects = await self._objects(pod, planned)
+        if volume.config_map is not None:
+            source = volume.config_map
+            return config_map_payload(
+                source.name or "",
+                objects("ConfigMap", source.name or ""),
+                items=source.items,
+                default_mode=_mode(source.default_mode),
+                optional=bool(source.optional),
+            )
+        if volume.secret is not None:
+            source = volume.secret
+            return secret_payload(
+                source.secret_name or "",
+                objects("Secret", source.secret_name or ""),
+                items=source.items,
+                default_mode=_mode(source.default_mode),
+                optional=bool(source.optional),
+            )
+        if volume.downward_api is not None:
+            return self._downward_files(
+                pod, volume.downward_api.items, _mode(volume.downward_api.default_mode)
+            )
+        assert volume.projected is not None
+        return projected_payload(
+            pod,
+            volume.projected.sources,
+            default_mode=_mode(volume.projected.default_mode),
+            lookup=objects,
+            downward=self._downward_files,
+            token=lambda of, _source: (
+                f"emulated-token-of-{of.spec.service_account_name or 'default'}".encode()
+            ),
+        )
+
+    async def _objects(self, pod: Pod, planned: PlannedVolume) -> Callable[[str, str], Json | None]:
+        """The API objects a volume refers to, read up front."""
+        wanted: list[tuple[str, str]] = []
+        volume = planned.volume
+        if volume.config_map is not None:
+            wanted.append(("ConfigMap", volume.config_map.name or ""))
+        if volume.secret is not None:
+            wanted.append(("Secret", volume.secret.secret_name or ""))
+        if volume.projected is not None:
+            for source in volume.projected.sources:
+                if source.config_map is not None:
+                    wanted.append(("ConfigMap", source.config_map.name or ""))
+                if source.secret is not None:
+                    wanted.append(("Secret", source.secret.name or ""))
+        found: dict[tuple[str, str], Json | None] = {}
+        for kind, name in wanted:
+            if self._api is None:
+                raise VolumeError(f'{kind.lower()} "{name}" not found: this kubelet has no API server')
+            try:
+                found[kind, name] = await self._api.get(kind, pod.metadata.namespace or "default", name)
+            except ApiError as error:
+                raise VolumeError(f"failed to get {kind.lower()} {name}: {error}") from error
+        return lambda kind, name: found.get((kind, name))
+
+    def _check_host_path(self, planned: PlannedVolume) -> None:
+        source = planned.volume.host_path
+        assert source is not None
+        path, wanted = planned.host_path, source.type or ""
+        exists = self._files.exists(path)
+        if wanted == "DirectoryOrCreate" and not exists:
+            self._files.make_dirs(path, mode=0o755)
+        elif wanted == "FileOrCreate" and not exists:
+            self._files.write(path, b"", mode=0o644)
+        elif wanted in ("Directory", "DirectoryOrCreate"):
+            if not exists or self._files.stat(path).kind != "dir":
+                raise VolumeError(f"hostPath type check failed: {path} is not a directory")
+        elif wanted in ("File", "FileOrCreate"):
+            if not exists or self._files.stat(path).kind != "file":
+                raise VolumeError(f"hostPath type check failed: {path} is not a file")
+        elif wanted in ("Socket", "CharDevice", "BlockDevice"):
+            name = {"Socket": "socket file", "CharDevice": "character device", "BlockDevice": "block device"}
+            raise VolumeError(f"hostPath type check failed: {path} is not a {name[wanted]}")
+        elif not exists:
+            # Without a type the runtime makes the missing directory when it mounts it.
+            self._files.make_dirs(path, mode=0o755)
+
+    def _write_atomically(self, mounted: _Mounted, payload: Payload) -> None:
+        """Files in a fresh ``..<version>`` directory, reached through the ``..data`` link (VOL-05)."""
+        base = mounted.planned.host_path
+        files = self._files
+        files.make_dirs(base, mode=0o777)
+        if self._unchanged(base, payload):
+            return
+        self._versions += 1
+        version = f"..v{self._versions:09d}"
+        for path, item in payload.items():
+            parent, _, _ = f"{base}/{version}/{path}".rpartition("/")
+            files.make_dirs(parent, mode=0o755)
+            files.write(f"{base}/{version}/{path}", item.data, mode=item.mode)
+        files.make_dirs(f"{base}/{version}", mode=0o755)
+        old = files.read_link(f"{base}/..data") if files.exists(f"{base}/..data") else ""
+        files.symlink(version, f"{base}/..data_tmp")
+        if old:
+            files.remove(f"{base}/..data")
+        files.rename(f"{base}/..data_tmp", f"{base}/..data")
+        tops = tuple(dict.fromkeys(path.split("/")[0] for path in payload))
+        for name in mounted.payload_names:
+            if name not in tops:
+                files.remove(f"{base}/{name}")
+        for name in tops:
+            if name not in mounted.payload_names:
+                files.symlink(f"..data/{name}", f"{base}/{name}")
+        mounted.payload_names = tops
+        if old:
+            files.remove_tree(f"{base}/{old}")
+
+    def _unchanged(self, base: str, payload: Payload) -> bool:
+        if not self._files.exists(f"{base}/..data"):
+            return False
+        return all(self._same(f"{base}/..data/{path}", item) for path, item in payload.items())
+
+    def _same(self, path: str, item: PayloadFile) -> bool:
+        return self._files.exists(path) and self._files.read(path) == item.data
+
+
+def _mode(value: int | None) -> int:
+    return DEFAULT_MODE if value is None else value
