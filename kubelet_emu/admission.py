@@ -4,7 +4,7 @@ Mirrors ``pkg/kubelet/lifecycle`` and the admit handlers of the eviction, sysctl
 (POD-401 to POD-411, NOD-30 to NOD-40, NOD-53, RST-009).
 
 Allocation of devices, CPUs and memory stands in the middle of the order and acts on the world, so the
-decision has two halves: ``before_allocation``, then the managers (``allocation_refused`` words their failure),
+decision has two halves: ``before_allocation``, then the managers (``allocation_refused`` words a failure),
 then ``after_allocation``.
 """
 
