@@ -140,6 +140,7 @@ class ContainerOps:
             image_name=image.display_name,
             image_ref=image.display_ref,
             log_path=path,
+            log_directory=sandbox_config.log_directory,
             stop_signal=resolve_stop_signal(config, image),
             resources=resources if config.linux.HasField("resources") else None,
             uid=uid,
@@ -223,9 +224,7 @@ class ContainerOps:
         behaviour = world.behaviours.for_instance(sandbox.name, container.name, container.instance)
         if behaviour.start_failure is not None:
             raise Refused(Kind.UNKNOWN, _start_failure_text(behaviour.start_failure), rule="CRI-042")
-        log = LogFile(
-            world.files, sandbox.config.log_directory, container.log_path, now_ns=world.clock.now_ns
-        )
+        log = LogFile(world.files, container.log_directory, container.log_path, now_ns=world.clock.now_ns)
         log.open()
         programs = Programs(opaque_unknown=not image.config.emulated, user=self._programs)
         processes = ContainerProcesses(

@@ -210,6 +210,7 @@ class Container:
     image_name: str
     image_ref: str
     log_path: str
+    log_directory: str = ""
     stop_signal: int
     resources: "cri.LinuxContainerResources | None" = None
     uid: int = 0

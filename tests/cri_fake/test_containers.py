@@ -713,3 +713,37 @@ def test_same_seed_same_ids_and_times(drive):
 
     assert drive(body, latency=MeasuredLatency) == drive(body, latency=MeasuredLatency)
     assert drive(body, latency=MeasuredLatency) != drive(body, seed=2, latency=MeasuredLatency)
+
+
+def test_the_log_directory_of_the_create_call_counts_CRI_125(drive):
+    async def body(rig):
+        sandbox = await rig.run_pod()
+        config = rig.pod_config()
+        config.log_directory = "/elsewhere/logs/"
+        request = cri.CreateContainerRequest(
+            pod_sandbox_id=sandbox, config=rig.container_config(script="echo x"), sandbox_config=config
+        )
+        container = (await rig.cri.CreateContainer(request)).container_id
+        await rig.start(container)
+        status = await rig.exited(container)
+        assert status.log_path == "/elsewhere/logs/main/0.log"
+        assert rig.log(status) == ["stdout F x"]
+
+    drive(body)
+
+
+@pytest.mark.parametrize("link", ["main", "main/0.log"])
+def test_a_log_path_through_a_link_fails_the_start_CRI_125(drive, link):
+    async def body(rig):
+        rig.files.make_dirs("/secret")
+        rig.files.write("/secret/0.log", b"kept")
+        container = await rig.create(await rig.run_pod(), script="echo x")
+        path = "/var/log/pods/default_web_uid-web/" + link
+        rig.files.make_dirs(path.rpartition("/")[0])
+        rig.files.symlink("/secret" if link == "main" else "/secret/0.log", path)
+        code, text = await rig.refused(rig.start(container))
+        assert (code, text.endswith("is a symbolic link")) == ("UNKNOWN", True)
+        assert (await rig.status(container)).reason == "StartError"
+        assert rig.files.read("/secret/0.log") == b"kept"
+
+    drive(body)
