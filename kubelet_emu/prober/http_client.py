@@ -138,8 +138,8 @@ async def _converse(
     connection = h11.Connection(h11.CLIENT)
     try:
         request = h11.Request(method="GET", target=target.request_target, headers=list(headers))
-        await stream.send_all(connection.send(request) or b"")
-        await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
+        data = (connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b"")
+        await stream.send_all(data)
     except h11.LocalProtocolError as error:
         raise HttpError(target.url, f"net/http: invalid request: {error}") from error
     status, location, body = 0, "", b""
