@@ -23,6 +23,7 @@ from kubelet_emu.admission import (
 from kubelet_emu.api.codec import from_json, pod_to_json
 from kubelet_emu.api.times import format_seconds
 from kubelet_emu.api.types import Node, Pod
+from kubelet_emu.api.validation import validate_pod_create
 from kubelet_emu.apiserver.client import ApiClient
 from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.config.api_source import ApiSource

@@ -5,20 +5,23 @@ While the server is away every call fails with 503 and watches end, as after a b
 """
 
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from kubelet_emu.apiserver.errors import ApiError
-from kubelet_emu.apiserver.store import ApiStore, PatchType, Watch
+from kubelet_emu.apiserver.store import ApiStore, PatchType, Watch, WatchEvent
 from node_host.clock import NodeClock
 
-__all__ = ["ApiClient"]
+__all__ = ["LATENCY_SECONDS", "ApiClient"]
 
 Json = dict[str, Any]
 
 LATENCY_SECONDS = (0.002, 0.006)
 """Round trip of one small call on the recorded node."""
+
+WATCH_SECONDS = (0.001, 0.003)
+"""How long a change takes from the store to the reader of a watch."""
 
 
 class ApiClient:
@@ -92,17 +95,23 @@ class ApiClient:
     @asynccontextmanager
     async def watch(
         self, kind: str, *, wanted: Callable[[Json], bool] = lambda _: True
-    ) -> AsyncIterator[Watch]:
+    ) -> "AsyncGenerator[_Delivered]":
         """A watch with the present objects first; ended when the block is left or the server goes away."""
         self._require()
         watch = self.store.watch(kind, wanted=wanted)
         try:
-            yield watch
+            yield _Delivered(watch, self._delivery)
         finally:
             self.store.unwatch(kind, watch)
 
+    async def _delivery(self) -> None:
+        """The way of one watch event to its reader; the first objects of a watch come with its answer."""
+        low, high = WATCH_SECONDS
+        if self._latency_seconds[1] > 0:
+            await self._clock.sleep(self._rng.uniform(low, high))
+
     @asynccontextmanager
-    async def _call(self) -> AsyncIterator[None]:
+    async def _call(self) -> AsyncGenerator[None]:
         low, high = self._latency_seconds
         trip = self._rng.uniform(low, high) if high > 0 else 0.0
         if trip:
@@ -115,3 +124,21 @@ class ApiClient:
     def _require(self) -> None:
         if not self.available:
             raise ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+
+
+class _Delivered:
+    """A watch whose events take their time to arrive."""
+
+    def __init__(self, watch: Watch, delivery: Callable[[], Awaitable[None]]) -> None:
+        self._watch = watch
+        self._delivery = delivery
+
+    def __aiter__(self) -> "_Delivered":
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        if self._watch.pending_initial:
+            return await self._watch.__anext__()
+        event = await self._watch.__anext__()
+        await self._delivery()
+        return event

@@ -5,6 +5,12 @@ from typing import Any
 
 from kubelet_emu.api.codec import pod_from_json, pod_to_json
 from kubelet_emu.api.defaults import default_pod
+from kubelet_emu.api.validation import (
+    validate_ephemeral_containers_update,
+    validate_pod_create,
+    validate_pod_resize,
+    validate_pod_update,
+)
 from kubelet_emu.apiserver.errors import invalid
 from kubelet_emu.errors import Problem
 from kubelet_emu.gates import Gates
@@ -17,7 +23,7 @@ Json = dict[str, Any]
 def admit_create(obj: Mapping[str, Any], *, gates: Gates) -> Json:
     """The object with all defaults filled in; raises ``ApiError`` 422 with every problem."""
     pod = default_pod(pod_from_json(obj))
-    problems = ()
+    problems = validate_pod_create(pod, gates=gates)
     if problems:
         raise invalid("Pod", pod.metadata.name, aggregate(problems))
     return pod_to_json(pod)
@@ -25,13 +31,13 @@ def admit_create(obj: Mapping[str, Any], *, gates: Gates) -> Json:
 
 def admit_update(old: Mapping[str, Any], new: Mapping[str, Any], subresource: str, *, gates: Gates) -> Json:
     """A changed pod with defaults for what was added; raises ``ApiError`` 422 for a forbidden change."""
-    from kubelet_emu.api.update_validation import validate_ephemeral_containers_update, validate_pod_update
-
     before, after = pod_from_json(old), default_pod(pod_from_json(new))
     if subresource == "ephemeralcontainers":
-        problems = validate_ephemeral_containers_update(before, after, gates=gates)
+        problems = validate_ephemeral_containers_update(after, before, gates=gates)
+    elif subresource == "resize":
+        problems = validate_pod_resize(after, before, gates=gates)
     else:
-        problems = validate_pod_update(before, after, gates=gates)
+        problems = validate_pod_update(after, before, gates=gates)
     if problems:
         raise invalid("Pod", after.metadata.name, aggregate(problems))
     return pod_to_json(after)

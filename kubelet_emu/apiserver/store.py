@@ -9,7 +9,7 @@ server would do it, and has to list again.
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import trio
 from attrs import frozen
@@ -60,6 +60,8 @@ class Watch:
 
     def __init__(self, wanted: Callable[[Json], bool]) -> None:
         self.wanted = wanted
+        self.pending_initial = 0
+        """How many of the objects present at the start are still to be read."""
         self._pending: deque[WatchEvent] = deque()
         self._arrived = trio.Event()
         self._behind_at: int | None = None
@@ -91,6 +93,7 @@ class Watch:
                 raise errors.expired(self._behind_at)
             self._arrived = trio.Event()
             await self._arrived.wait()
+        self.pending_initial = max(0, self.pending_initial - 1)
         return self._pending.popleft()
 
 
@@ -144,6 +147,7 @@ class ApiStore:
             for obj in self.list(kind):
                 if wanted(obj):
                     watch.push(WatchEvent("ADDED", obj, self._version))
+                    watch.pending_initial += 1
         self._watches[kind].append(watch)
         return watch
 
@@ -210,8 +214,7 @@ class ApiStore:
         if patch_type == "strategic":
             new = strategic_merge_patch(old, patch)
         else:
-            merged = merge_patch(old, dict(patch))
-            new = merged if isinstance(merged, dict) else {}
+            new = cast(Json, merge_patch(old, dict(patch)))
         return self.replace(kind, namespace, name, new, subresource=subresource)
 
     def replace(
@@ -232,11 +235,10 @@ class ApiStore:
         if result == old:
             return old
         metadata = result["metadata"]
-        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
-            if int(metadata.get("deletionGracePeriodSeconds") or 0) == 0 and old["metadata"].get(
-                "finalizers"
-            ):
-                return self._remove(kind, result)
+        freed = bool(old["metadata"].get("finalizers")) and not metadata.get("finalizers")
+        due = metadata.get("deletionTimestamp") and not metadata.get("deletionGracePeriodSeconds")
+        if freed and due:
+            return self._remove(kind, result)
         return self._write("MODIFIED", kind, result)
 
     def delete(

@@ -44,6 +44,7 @@ async def perform(node: "Node", action: Action, *, namespace: str, pod: str) -> 
 async def _through_api(
     node: "Node", action: Action, fields: Mapping[str, Any], namespace: str, pod: str
 ) -> None:
+    await node.delay_action()
     node.recorder.action(action.do, pod=pod, **fields)
     try:
         if action.do == "delete":

@@ -54,6 +54,12 @@ Transport = Literal["memory", "grpc"]
 READY_WAIT_SECONDS = 60.0
 """How long a starting node may take until its kubelet has seen the runtime."""
 
+CREATE_SECONDS = (0.009, 0.013)
+"""From sending a create request to the object in the store, on the recorded node."""
+
+ACT_SECONDS = (0.005, 0.008)
+"""The same for a delete or a patch."""
+
 POD_CIDR = "10.88.0.0/16"
 
 
@@ -102,6 +108,7 @@ class Node:
         options = self.options
         self.clock = NodeClock(epoch_ns=options.epoch_ns)
         self.randoms = Randoms(options.seed)
+        self._act_rng = self.randoms.stream("lab.act")
         try:
             await self._assemble(options)
         except BaseException:
@@ -281,7 +288,8 @@ class Node:
         spec = {**given.get("spec", {}), "nodeName": self.settings.node_name}
         if not self._created:
             self._created = True
-            self.recorder.start(zero_seconds=self.clock.elapsed_seconds())
+            # Time 0 is when the request set out, as in the recordings; the object exists a little later.
+            self.recorder.start(zero_seconds=self.clock.elapsed_seconds() - self._request_seconds())
         obj = {**given, "spec": spec}
         metadata = {"namespace": "default", **given.get("metadata", {})}
         self.recorder.action("create", pod=metadata.get("name"), object={**obj, "metadata": metadata})
@@ -291,6 +299,11 @@ class Node:
     def apply_object(self, obj: Mapping[str, Any]) -> None:
         """Create another object that a pod refers to: a ConfigMap, a Secret …"""
         self.store.create(str(obj["kind"]), obj)
+
+    async def delay_action(self) -> None:
+        """Take the time that a request of a person takes to reach the API server."""
+        if self.options.latency != "zero":
+            await self.clock.sleep(self._act_rng.uniform(*ACT_SECONDS))
 
     def delete(self, name: str, *, namespace: str = "default", grace_seconds: int | None = None) -> None:
         """Delete a pod, as ``kubectl delete`` does."""
@@ -365,6 +378,12 @@ class Node:
 
     # -- internals --
 
+    def _request_seconds(self) -> float:
+        """How long the request that creates a pod takes at the API server."""
+        if self.options.latency == "zero":
+            return 0.0
+        return self.randoms.stream("lab.create").uniform(*CREATE_SECONDS)
+
     def _ours(self) -> FakeRuntime:
         if self.runtime is None:
             raise CallerError(
@@ -404,5 +423,5 @@ class Node:
                 pod=violation.pod,
                 rules=violation.rules,
                 message=violation.message,
-                evidence=list(violation.evidence),
+                evidence=[violation.record["seq"]],
             )

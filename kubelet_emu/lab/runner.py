@@ -40,7 +40,7 @@ async def run_scenario_in_node(scenario: Scenario, options: NodeOptions) -> Trac
     """The same inside a trio run that is there already."""
     async with Node(options) as node:
         pod = node.apply(scenario.pod)
-        zero = node.clock.elapsed_seconds()
+        zero = node.recorder.zero_seconds
         async with trio.open_nursery() as nursery:
             for action in scenario.actions:
                 await node.clock.sleep_until(zero + action.at_seconds)

@@ -1,0 +1,116 @@
+"""When a run ends: the forms of ``--until``, parsed and judged. (pure)
+
+A duration (``35s``, ``2m30s``), a phase (``Succeeded``), a condition (``Ready``, ``Ready=False``,
+``condition=X=True``) or ``settled``. Phase and condition have to hold for every pod at once.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from cri_fake.behaviours import parse_duration
+from kubelet_emu.errors import CallerError, Problem
+from kubelet_emu.trace.schema import Record
+
+__all__ = [
+    "PHASES",
+    "SETTLED",
+    "SETTLED_QUIET_SECONDS",
+    "UntilCondition",
+    "Until",
+    "UntilDuration",
+    "UntilPhase",
+    "UntilSettled",
+    "is_visible_change",
+    "parse_until",
+    "pods_satisfy",
+]
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+SETTLED_QUIET_SECONDS = 600.0
+"""Settled means: no API-visible change is due within this time."""
+
+ENDED_QUIET_SECONDS = 20.0
+"""The same where every pod has ended for good: one full pass of the status manager is enough."""
+
+_PROBE_EVENTS = frozenset({"Unhealthy", "ProbeWarning"})
+
+
+@frozen
+class UntilDuration:
+    """Stop after so many simulated seconds."""
+
+    seconds: float
+
+
+@frozen
+class UntilPhase:
+    """Stop once every pod is in that phase."""
+
+    phase: str
+
+
+@frozen
+class UntilCondition:
+    """Stop once every pod has that condition with that status."""
+
+    type: str
+    status: str
+
+
+@frozen
+class UntilSettled:
+    """Stop once no API-visible change is due within ten simulated minutes, probes aside."""
+
+
+Until = UntilDuration | UntilPhase | UntilCondition | UntilSettled
+SETTLED = UntilSettled()
+
+
+def parse_until(text: str) -> Until:
+    """Read a ``--until``; raises ``CallerError`` that says which forms there are."""
+    words = text.strip()
+    if words == "settled":
+        return SETTLED
+    if words in PHASES:
+        return UntilPhase(words)
+    if words[:1].isdigit():
+        try:
+            return UntilDuration(parse_duration(words))
+        except ValueError as error:
+            raise CallerError([Problem(str(error), path="--until")]) from error
+    condition = words.removeprefix("condition=")
+    name, equals, status = condition.partition("=")
+    status = status.capitalize() if equals else "True"
+    if name[:1].isupper() and name.replace("-", "").replace("/", "").isalnum():
+        if status in ("True", "False", "Unknown"):
+            return UntilCondition(name, status)
+        raise CallerError([Problem(f"{status!r} is no status of a condition", path="--until")])
+    hint = "give a duration (35s), a phase (Succeeded), a condition (Ready, Ready=False) or settled"
+    raise CallerError([Problem(f"cannot understand {text!r}", path="--until", hint=hint)])
+
+
+def pods_satisfy(until: Until, pods: Iterable[Mapping[str, object]]) -> bool:
+    """Whether every one of these pod objects is as a phase or condition asks; false for no pod at all."""
+    found = list(pods)
+    return bool(found) and all(_satisfies(until, pod) for pod in found)
+
+
+def _satisfies(until: Until, pod: Mapping[str, object]) -> bool:
+    status = pod.get("status")
+    if not isinstance(status, dict):
+        return False
+    if isinstance(until, UntilPhase):
+        return status.get("phase") == until.phase  # pyright: ignore[reportUnknownMemberType]
+    if isinstance(until, UntilCondition):
+        conditions: list[dict[str, str]] = status.get("conditions") or []  # pyright: ignore
+        return any(c.get("type") == until.type and c.get("status") == until.status for c in conditions)
+    return False
+
+
+def is_visible_change(record: Record) -> bool:
+    """Whether a record is a change that a person at the API sees, events of probes aside."""
+    if record["k"] == "pod":
+        return True
+    return record["k"] == "event" and record["reason"] not in _PROBE_EVENTS
