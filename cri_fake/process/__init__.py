@@ -1,7 +1,7 @@
 """Processes of containers: their files, signals and programs, without the host's.
 
-``ContainerFiles`` is what a container sees of files, ``ContainerProcesses`` its pid namespace, ``Programs`` what can run
-in it. The shell is in ``shell``, busybox' applets in ``applets``.
+``ContainerFiles`` is what a container sees of files, ``ContainerProcesses`` its pid namespace, ``Programs``
+what can run in it. The shell is in ``shell``, busybox' applets in ``applets``.
 """
 
 from cri_fake.process.files import ContainerFiles, FileInfo

@@ -1,8 +1,9 @@
 """The file system a container sees: an image, a writable layer over it, and mounts of the node's paths.
 
-Every path is walked name by name inside the container's root: symbolic links, those in mounted volumes included, are
-resolved against that root, and ``..`` stops at it. Only paths in which no link is left are handed to the node's ``Files``,
-so nothing a process does reaches anything but its own layer and its writable mounts.
+Every path is walked name by name inside the container's root: symbolic links, those in mounted volumes
+included, are resolved against that root, and ``..`` stops at it. Only paths in which no link is left are
+handed to the node's ``Files``, so nothing a process does reaches anything but its own layer and its writable
+mounts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _MAX_NAME = 255
 
 @frozen
 class FileInfo:
-    """What ``stat`` tells. ``kind``: file, dir, symlink, char or fifo; ``identity`` is equal for the same file."""
+    """What ``stat`` tells. ``kind``: file, dir, symlink, char or fifo; ``identity`` is equal for the same
+    file.
+    """
 
     kind: str
     size: int
@@ -75,7 +78,9 @@ _Found = Node | _HostFolder | _HostEntry
 
 
 class _Spot:
-    """Where a path leads: the folder it is in, its name there (empty for the root), and what is there (or None)."""
+    """Where a path leads: the folder it is in, its name there (empty for the root), and what is there (or
+    None).
+    """
 
     __slots__ = ("name", "node", "parent", "path")
 
@@ -89,8 +94,9 @@ class _Spot:
 class ContainerFiles:
     """One container's file system. All paths are absolute in the container; errors are OSError with errno.
 
-    ``image`` is the tree below (busybox' by default), ``image_files`` are further files of the image by path. With
-    ``readonly_root`` only mounts can be written. ``now_ns`` stamps changes. ``layer_bytes`` bounds the layer (ENOSPC).
+    ``image`` is the tree below (busybox' by default), ``image_files`` are further files of the image by path.
+    With ``readonly_root`` only mounts can be written. ``now_ns`` stamps changes. ``layer_bytes`` bounds the
+    layer (ENOSPC).
     """
 
     def __init__(
@@ -423,7 +429,7 @@ class ContainerFiles:
             folder.entries[names[-1]] = Generated(produce)
 
     def put_file(self, path: str, data: bytes) -> None:
-        """For the runtime: a file of the layer, whatever ``readonly_root`` says. A mount of that path wins."""
+        """For the runtime: a file of the layer, even with ``readonly_root``. A mount of that path wins."""
         names = _names(path)
         folder = self._root.make_path(names[:-1])
         if not isinstance(folder.get(names[-1]), MountPoint):

@@ -1,7 +1,7 @@
 """The file systems of the images that are emulated (pure).
 
-An executable is a file whose content names a program: ``executable("sleep")``. It can be copied, linked, removed and
-put into a volume like any file, and runs whatever ``Programs`` has under that name.
+An executable is a file whose content names a program: ``executable("sleep")``. It can be copied, linked,
+removed and put into a volume like any file, and runs whatever ``Programs`` has under that name.
 """
 
 from collections.abc import Iterable
@@ -14,9 +14,16 @@ __all__ = ["BUSYBOX_APPLETS", "busybox_tree", "executable", "program_in", "scrat
 _MAGIC = b"\x7fELF\x02\x01\x01\0emulated:"
 _IMAGE_MTIME_NS = 1_700_000_000_000_000_000
 
-BUSYBOX_APPLETS: tuple[str, ...] = tuple(
-    ["[", "[[", "ash", "awk", "base64", "basename", "busybox", "cat", "chgrp", "chmod", "chown", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "du", "echo", "egrep", "env", "expand", "expr", "factor", "false", "fgrep", "find", "fold", "free", "getopt", "grep", "groups", "head", "hexdump", "hostname", "httpd", "id", "ip", "kill", "killall", "less", "link", "ln", "logname", "ls", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mount", "mv", "nc", "netstat", "nl", "nohup", "nproc", "nslookup", "od", "paste", "pgrep", "pidof", "ping", "pkill", "printenv", "printf", "ps", "pwd", "readlink", "realpath", "renice", "rev", "rm", "rmdir", "sed", "seq", "setsid", "sh", "sha1sum", "sha256sum", "sha512sum", "shuf", "sleep", "sort", "split", "stat", "stty", "sync", "tac", "tail", "tar", "tee", "telnet", "test", "time", "timeout", "top", "touch", "tr", "true", "truncate", "tty", "umount", "uname", "uniq", "unlink", "uptime", "usleep", "vi", "wc", "wget", "which", "who", "whoami", "xargs", "xxd", "yes"]
-)
+_NAMES = """
+[ [[ ash awk base64 basename busybox cat chgrp chmod chown cmp cp cut date dd df diff dirname du echo
+egrep env expand expr factor false fgrep find fold free getopt grep groups head hexdump hostname httpd id
+ip kill killall less link ln logname ls md5sum mkdir mkfifo mknod mktemp more mount mv nc netstat nl nohup
+nproc nslookup od paste pgrep pidof ping pkill printenv printf ps pwd readlink realpath renice rev rm
+rmdir sed seq setsid sh sha1sum sha256sum sha512sum shuf sleep sort split stat stty sync tac tail tar tee
+telnet test time timeout top touch tr true truncate tty umount uname uniq unlink uptime usleep vi wc wget
+which who whoami xargs xxd yes
+"""
+BUSYBOX_APPLETS: tuple[str, ...] = tuple(_NAMES.split())
 
 _PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/bin/false\nbin:x:2:2:bin:/bin:/bin/false\n"

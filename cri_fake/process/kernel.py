@@ -1,7 +1,8 @@
 """The processes of one container: a pid namespace with its signals, over one file system.
 
-Each process is one trio task. The first is pid 1: signals that it does not handle do not reach it, and when it ends all
-others are killed. Later ones are execs. Finding and starting programs fails with the texts of runc under containerd.
+Each process is one trio task. The first is pid 1: signals that it does not handle do not reach it, and when
+it ends all others are killed. Later ones are execs. Finding and starting programs fails with the texts of
+runc under containerd.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _MAX_INTERPRETERS = 4
 
 
 class ExecError(Exception):
-    """A command that cannot be run. ``kind``: missing, denied, folder, format. ``exit_code`` is a shell's: 127 or 126."""
+    """A command that cannot be run. ``kind``: missing, denied, folder, format. ``exit_code`` is a shell's:
+    127 or 126.
+    """
 
     def __init__(self, kind: str, command: str) -> None:
         super().__init__(f"{command}: {kind}")
@@ -47,7 +50,9 @@ class ExecError(Exception):
 
 @frozen
 class Executable:
-    """A program found, and the arguments it gets (an interpreter's come first). ``emulated`` False: runs opaquely."""
+    """A program found, and the arguments it gets (an interpreter's come first). ``emulated`` False: runs
+    opaquely.
+    """
 
     program: Program
     argv: tuple[str, ...]
@@ -76,13 +81,14 @@ class ProcessHandle:
         return self._proc.exit_code or 0
 
     async def output_closed(self) -> None:
-        """Wait until nobody can write to its standard output and error any more: a child in the background that still
-        holds them delays this (CRI-112)."""
+        """Wait until nobody can write to its standard output and error any more: a child in the background
+        that still holds them delays this (CRI-112).
+        """
         for sink in self._sinks:
             await sink.done.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal as the runtime does, from outside the pid namespace. Does nothing once it has ended."""
+        """Send a signal as the runtime does, from outside the pid namespace. Nothing once it has ended."""
         self._proc.deliver(number, from_outside=True)
 
     def kill_tree(self) -> None:
@@ -160,7 +166,8 @@ class ContainerProcesses:
     ) -> ProcessHandle:
         """Start a process: the first is pid 1, later ones are execs. Raises ``StartFailed``.
 
-        Output is handed over in the loop, in order, as it is written. With ``tty`` both outputs go to ``stdout``.
+        Output is handed over in the loop, in order, as it is written. With ``tty`` both outputs go to
+        ``stdout``.
         """
         first = self._first is None
         if not first and (self._first is None or self._first.exit_code is not None):
@@ -252,7 +259,9 @@ class ContainerProcesses:
         ignored: frozenset[int] = frozenset(),
         umask: int = 0o022,
     ) -> Proc:
-        """Start a process with these descriptors, which it owns from now on. Raises OSError (EAGAIN) at the limit."""
+        """Start a process with these descriptors, which it owns from now on. Raises OSError (EAGAIN) at the
+        limit.
+        """
         if len(self.processes) >= MAX_PROCESSES:
             for file in fds.values():
                 file.release()
@@ -377,8 +386,8 @@ class _RuntimeRefusal(Exception):
 def _runtime_text(problem: str, *, first: bool) -> str:
     if first:
         return (
-            "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create "
-            f"failed: unable to start container process: {problem}: unknown"
+            "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+            f"runc create failed: unable to start container process: {problem}: unknown"
         )
     return f"OCI runtime exec failed: exec failed: unable to start container process: {problem}: unknown"
 

@@ -1,8 +1,9 @@
 """The tree a container's root file system is made of: an image below, a writable layer above (pure).
 
-An image tree is shared by all containers and never changes. A container's root is a ``Folder`` whose ``lower`` is the
-image's; folders of the image are shadowed by empty ones as they are walked through, files are copied up when they are
-opened for writing, and a removed name of the image leaves a ``None`` (a whiteout).
+An image tree is shared by all containers and never changes. A container's root is a ``Folder`` whose
+``lower`` is the image's; folders of the image are shadowed by empty ones as they are walked through, files
+are copied up when they are opened for writing, and a removed name of the image leaves a ``None`` (a
+whiteout).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Link:
 
 
 class Device:
-    """A special file, by kind: null, zero, full, random, tty, or ``fd:N`` (descriptor N of whoever opens it)."""
+    """A special file, by kind: null, zero, full, random, tty, or ``fd:N`` (the opener's descriptor N)."""
 
     __slots__ = ("kind",)
 
@@ -86,7 +87,9 @@ class MountPoint:
 
 
 class Folder:
-    """A directory. ``pinned`` ones (/proc, /dev, /sys) cannot be removed, nor can what the runtime put in them."""
+    """A directory. ``pinned`` ones (/proc, /dev, /sys) cannot be removed, nor can what the runtime put in
+    them.
+    """
 
     __slots__ = ("entries", "lower", "mode", "mtime_ns", "pinned")
 

@@ -1,7 +1,8 @@
 """A process of a container, as its program sees it.
 
-A program is an async function over a ``Proc``: arguments, environment, descriptors, files, signals, time, other
-processes. It ends by returning its exit code, by ``raise Exit(code)``, or by a signal, which cancels it.
+A program is an async function over a ``Proc``: arguments, environment, descriptors, files, signals, time,
+other processes. It ends by returning its exit code, by ``raise Exit(code)``, or by a signal, which cancels
+it.
 """
 
 from __future__ import annotations
@@ -53,27 +54,30 @@ class Exit(Exception):
 class Pace:
     """What computing costs in virtual time, so that a busy loop cannot stop the clock. Deterministic.
 
-    A process pays ``burst_seconds`` for every program it starts and for every ``STEPS`` steps of a loop. After
-    ``PATIENCE`` payments without having waited for anything the price doubles every ``DOUBLE_EVERY`` payments up to
-    ``MAX_SECONDS``: a loop that spins for minutes costs little real time, at the price of a coarser grain (about 2 %
-    of the time it has been spinning).
+    Starting a program costs ``burst_seconds``, and so do ``STEPS`` steps of a loop. A process that goes on and
+    on without waiting for anything pays more and more: after its patience the price doubles again and again up
+    to ``MAX_SECONDS``. A loop that spins for minutes then costs little real time, at the price of a coarser
+    grain (about 2 % of the time it has been spinning).
     """
 
     STEPS = 16
-    PATIENCE = 2000
-    DOUBLE_EVERY = 200
+    STEP_PATIENCE = 500
+    STEP_DOUBLING = 50
+    START_PATIENCE = 5000
+    START_DOUBLING = 100
     MAX_SECONDS = 1.0
 
-    __slots__ = ("_payments", "_steps", "burst_seconds")
+    __slots__ = ("_bursts", "_starts", "_steps", "burst_seconds")
 
     def __init__(self, burst_seconds: float) -> None:
         self.burst_seconds = burst_seconds
-        self._payments = 0
+        self._bursts = 0
+        self._starts = 0
         self._steps = 0
 
     def rested(self) -> None:
         """The process has waited for something."""
-        self._payments = 0
+        self._bursts = self._starts = 0
 
     def step(self) -> bool:
         """One step of a loop; True when a payment is due."""
@@ -83,12 +87,20 @@ class Pace:
         self._steps = 0
         return True
 
-    def price_seconds(self) -> float:
-        self._payments += 1
-        beyond = self._payments - self.PATIENCE
+    def burst_price_seconds(self) -> float:
+        """What a burst of steps costs now."""
+        self._bursts += 1
+        return self._price(self._bursts - self.STEP_PATIENCE, self.STEP_DOUBLING)
+
+    def start_price_seconds(self) -> float:
+        """What starting a program costs now."""
+        self._starts += 1
+        return self._price(self._starts - self.START_PATIENCE, self.START_DOUBLING)
+
+    def _price(self, beyond: int, doubling: int) -> float:
         if beyond <= 0:
             return self.burst_seconds
-        return min(self.burst_seconds * 2.0 ** min(beyond // self.DOUBLE_EVERY, 40), self.MAX_SECONDS)
+        return min(self.burst_seconds * 2.0 ** min(beyond // doubling, 40), self.MAX_SECONDS)
 
 
 class Proc:
@@ -122,7 +134,6 @@ class Proc:
         self.exited = trio.Event()
         self.scope = trio.CancelScope()
         self.pace = Pace(kernel.burst_seconds)
-        self.waited = False
         self._told: trio.Event | None = None
         self._told_code = 0
 
@@ -158,7 +169,7 @@ class Proc:
         return self.kernel.pod_ip
 
     def path(self, name: str) -> str:
-        """A path made absolute against the working directory. An empty one stays empty (and does not exist)."""
+        """A path made absolute against the working directory. An empty one stays empty."""
         if name.startswith("/") or not name:
             return name
         return f"{self.cwd.rstrip('/')}/{name}"
@@ -167,7 +178,6 @@ class Proc:
 
     async def sleep(self, seconds: float) -> None:
         """Wait; infinity waits until the process is ended."""
-        self.waited = True
         self.pace.rested()
         if seconds == float("inf"):
             await trio.sleep_forever()
@@ -176,11 +186,11 @@ class Proc:
     async def step(self) -> None:
         """One step of work that might go on for ever: costs a little virtual time now and then."""
         if self.pace.step():
-            await self.pay()
+            await self.clock.sleep(self.pace.burst_price_seconds())
 
     async def pay(self) -> None:
-        """What starting a program or a burst of steps costs."""
-        await self.clock.sleep(self.pace.price_seconds())
+        """What starting a program costs."""
+        await self.clock.sleep(self.pace.start_price_seconds())
 
     async def until_told(self) -> int:
         """Run until ``tell`` gives an exit code; a TERM or INT ends it as any process, even as pid 1."""
@@ -188,7 +198,6 @@ class Proc:
             if number not in self.actions:
                 self.actions[number] = self.die
         self._told = trio.Event()
-        self.waited = True
         await self._told.wait()
         return self._told_code
 
@@ -208,7 +217,6 @@ class Proc:
         before = trio.current_time()
         data = await file.read(limit)
         if trio.current_time() > before:
-            self.waited = True
             self.pace.rested()
         else:
             await self.step()
@@ -227,6 +235,8 @@ class Proc:
 
     async def write(self, data: bytes | str, *, fd: int = 1) -> None:
         """Write everything. With nobody left to read, SIGPIPE; where that is ignored, BrokenPipeError."""
+        if self.killed_by:
+            await trio.lowlevel.checkpoint()
         file = self.fds.get(fd)
         if file is None:
             raise OSError(9, os.strerror(9))
@@ -318,8 +328,8 @@ class Proc:
     def deliver(self, number: int, *, from_outside: bool = False) -> None:
         """A signal arrives.
 
-        The first process of a container ignores what it has not asked for: even KILL, unless it comes from outside the
-        container's pid namespace, as the runtime's does.
+        The first process of a container ignores what it has not asked for: even KILL, unless it comes from
+        outside the container's pid namespace, as the runtime's does.
         """
         if self.exit_code is not None or self.killed_by or number == 0:
             return
@@ -368,17 +378,15 @@ class Proc:
         )
 
     async def run(self, argv: Sequence[str], *, fds: dict[int, OpenFile] | None = None) -> int:
-        """Run a command found through PATH and wait for it. Raises ``ExecError`` when it cannot be started."""
+        """Run a command found through PATH and wait for it. Raises ``ExecError``."""
         found = self.kernel.resolve(argv, self.env.get("PATH"), self.cwd)
         child = self.fork(found.program, argv=found.argv, fds=fds)
+        child.pace = self.pace
         return await self.wait_for(child)
 
     async def wait_for(self, child: Proc) -> int:
         """The exit code of a child once it has ended."""
         await child.exited.wait()
-        if child.waited:
-            self.waited = True
-            self.pace.rested()
         return child.exit_code or 0
 
     async def execute(self, program: Program, argv: Sequence[str], env: Mapping[str, str]) -> int:
@@ -392,8 +400,8 @@ class Proc:
 async def run_program(program: Program, proc: Proc) -> int:
     """The exit code of a program run as this process; what it raises becomes an exit code as well.
 
-    A program that fails in Python ends as Python would end: a line on standard error and exit code 1. An OSError that
-    a program lets pass is reported in its name, as the C library's ``perror`` does.
+    A program that fails in Python ends as Python would end: a line on standard error and exit code 1. An
+    OSError that a program lets pass is reported in its name, as the C library's ``perror`` does.
     """
     try:
         code = await program(proc)

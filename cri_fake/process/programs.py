@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 __all__ = ["Program", "Programs", "StartFailed", "opaque"]
 
 Program: TypeAlias = "Callable[[Proc], Awaitable[int | None]]"
-"""An async function that is a program: it runs as the process it is given and returns the exit code (None is 0)."""
+"""An async function that is a program: it runs as the process it is given and returns the exit code (None is
+0).
+"""
 
 
 class StartFailed(Exception):
     """A process could not be started; nothing of it has run.
 
-    ``exit_code`` and ``message`` are what containerd reports with runc underneath (CRI-042, CRI-110). For an exec the
-    service puts ``failed to exec in container: failed to start exec "ID": `` in front.
+    ``exit_code`` and ``message`` are what containerd reports with runc underneath (CRI-042, CRI-110). For an
+    exec the service puts ``failed to exec in container: failed to start exec "ID": `` in front.
     """
 
     def __init__(self, exit_code: int, message: str) -> None:
@@ -36,8 +38,9 @@ async def opaque(proc: Proc) -> int:
 class Programs:
     """The programs a container can run.
 
-    ``opaque_unknown`` is for images that are not emulated: a command that exists nowhere runs as ``opaque`` instead of
-    failing. ``user`` maps a name (found through PATH) or an absolute path to a program, and wins over all others.
+    ``opaque_unknown`` is for images that are not emulated: a command that exists nowhere runs as ``opaque``
+    instead of failing. ``user`` maps a name (found through PATH) or an absolute path to a program, and wins
+    over all others.
     """
 
     def __init__(self, *, opaque_unknown: bool = False, user: Mapping[str, Program] | None = None) -> None:

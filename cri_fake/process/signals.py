@@ -21,7 +21,7 @@ _ORDER = (
     "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN "
     "TTOU URG XCPU XFSZ VTALRM PROF WINCH POLL PWR SYS"
 )
-NAMES: dict[int, str] = {number: name for number, name in enumerate(_ORDER.split(), start=1)}
+NAMES: dict[int, str] = dict(enumerate(_ORDER.split(), start=1))
 NUMBERS: dict[str, int] = {name: number for number, name in NAMES.items()} | {"IO": 29, "CLD": 17, "IOT": 6}
 
 HUP, INT, QUIT, KILL, PIPE, TERM, CHLD, CONT, STOP = (

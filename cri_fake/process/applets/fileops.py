@@ -1,4 +1,4 @@
-"""Applets that make, move and remove files: touch, rm, mkdir, cp, mv, ln, chmod, mktemp, dd and their like."""
+"""Applets that make, move and remove files: touch, rm, mkdir, cp, mv, ln, chmod, mktemp, dd and more."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cri_fake.process.applets.options import UsageError
 from cri_fake.process.files import FileInfo
 from cri_fake.process.layer import Device
 from cri_fake.process.proc import Proc
+from cri_fake.process.streams import OpenFile, RegularFile
 
 MAX_DEPTH = 200
 
@@ -403,7 +404,7 @@ async def truncate(proc: Proc) -> int:
     return 0
 
 
-_SUFFIXES = {
+_SMALL = {
     "c": 1,
     "w": 2,
     "b": 512,
@@ -414,7 +415,7 @@ _SUFFIXES = {
     "M": 1 << 20,
     "MB": 10**6,
 }
-_SUFFIXES |= {"G": 1 << 30, "GB": 10**9, "": 1}
+_SUFFIXES = _SMALL | {"G": 1 << 30, "GB": 10**9, "": 1}
 
 
 def parse_size(text: str) -> int:
@@ -475,7 +476,7 @@ async def dd(proc: Proc) -> int:
     return 0
 
 
-def _dd_open(proc: Proc, name: str, *, write: bool, keep: bool):  # noqa: ANN202
+def _dd_open(proc: Proc, name: str, *, write: bool, keep: bool) -> OpenFile:
     try:
         if write:
             return proc.open(name, write=True, create=True, truncate=not keep)
@@ -485,8 +486,6 @@ def _dd_open(proc: Proc, name: str, *, write: bool, keep: bool):  # noqa: ANN202
 
 
 async def _dd_move(proc: Proc, block: int, skip: int, seek: int) -> None:
-    from cri_fake.process.streams import RegularFile
-
     for _ in range(skip):
         if not await proc.read(block):
             break

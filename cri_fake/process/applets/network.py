@@ -7,7 +7,7 @@ import errno
 import trio
 
 from cri_fake.process.applets.common import applet, fail, options_of, reason
-from cri_fake.process.applets.options import UsageError
+from cri_fake.process.applets.options import Options, UsageError
 from cri_fake.process.applets.simple import parse_duration
 from cri_fake.process.files import ContainerFiles
 from cri_fake.process.proc import Proc, decode
@@ -62,7 +62,6 @@ async def nc(proc: Proc) -> int:
             raise await fail(proc, f"can't connect to remote host ({host}): {reason(problem)}") from None
     if stream is None:
         raise await fail(proc, f"can't connect to remote host ({host}): Connection timed out")
-    proc.waited = True
     if "z" in options:
         await stream.aclose()
         return 0
@@ -94,7 +93,7 @@ async def _exchange(proc: Proc, stream: trio.abc.HalfCloseableStream) -> None:
         await trio.aclose_forcefully(stream)
 
 
-async def _serve(proc: Proc, port: int, *, forever: bool, command: str, options) -> int:  # noqa: ANN001
+async def _serve(proc: Proc, port: int, *, forever: bool, command: str, options: Options) -> int:
     """Accept connections: one, or with -k one after the other; -e runs a command on each."""
     argv = [command, *options.operands] if command else []
     waiting: list[tuple[trio.abc.HalfCloseableStream, trio.Event]] = []

@@ -30,8 +30,9 @@ def parse_options(
 ) -> Options:
     """Options of a ``getopt`` specification: letters, a colon behind those that take a value.
 
-    ``long`` maps long names to letters. ``in_order`` stops at the first operand, as for commands that run others.
-    Raises ``UsageError``; an option the real applet knows but that is not emulated is one the spec lacks.
+    ``long`` maps long names to letters. ``in_order`` stops at the first operand, as for commands that run
+    others. Raises ``UsageError``; an option the real applet knows but that is not emulated is one the spec
+    lacks.
     """
     found = Options()
     at = 0

@@ -1,4 +1,4 @@
-"""Applets that read files and tell about them: cat, ls, stat, head, tail, wc, readlink, find, du, checksums."""
+"""Applets that read files and tell about them: cat, ls, stat, head, tail, wc, readlink, du, checksums."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from cri_fake.process.applets.common import (
     reason,
 )
 from cri_fake.process.applets.fileops import parse_size
-from cri_fake.process.applets.options import UsageError
+from cri_fake.process.applets.options import Options, UsageError
 from cri_fake.process.files import FileInfo
 from cri_fake.process.proc import Proc, decode, encode
+from cri_fake.process.programs import Program
 
 _FOLLOW_EVERY_SECONDS = 1.0
 
@@ -103,7 +104,7 @@ async def ls(proc: Proc) -> int:
     return code
 
 
-async def _list_folder(proc: Proc, folder: str, options, *, titled: bool, first: bool) -> None:  # noqa: ANN001
+async def _list_folder(proc: Proc, folder: str, options: Options, *, titled: bool, first: bool) -> None:
     shown = proc.fs.list(proc.path(folder))
     if "a" not in options and "A" not in options:
         shown = [name for name in shown if not name.startswith(".")]
@@ -121,7 +122,7 @@ async def _list_folder(proc: Proc, folder: str, options, *, titled: bool, first:
                 await _list_folder(proc, inner, options, titled=True, first=False)
 
 
-async def _list_entries(proc: Proc, names: list[str], folder: str, options) -> None:  # noqa: ANN001
+async def _list_entries(proc: Proc, names: list[str], folder: str, options: Options) -> None:
     entries: list[tuple[str, FileInfo, str]] = []
     for name in names:
         path = proc.path(f"{folder.rstrip('/') or '/'}/{name}" if folder else name)
@@ -183,8 +184,8 @@ async def stat(proc: Proc) -> int:
             "char": "character special file",
         }
         await proc.write(
-            f"  File: {name}\n  Size: {info.size:<10}\tBlocks: {(info.size + 511) // 512:<10} IO Block: 4096   "
-            f"{kinds.get(info.kind, info.kind)}\n"
+            f"  File: {name}\n  Size: {info.size:<10}\tBlocks: {(info.size + 511) // 512:<10} "
+            f"IO Block: 4096   {kinds.get(info.kind, info.kind)}\n"
             f"Access: ({info.mode:04o}/{_mode_text(info)})  Uid: (    0/    root)   Gid: (    0/    root)\n"
         )
     return code
@@ -193,10 +194,11 @@ async def stat(proc: Proc) -> int:
 def _stat_format(form: str, name: str, info: FileInfo) -> str:
     kinds = {"file": "regular file", "dir": "directory", "symlink": "symbolic link"}
     kind = "regular empty file" if info.kind == "file" and not info.size else kinds.get(info.kind, info.kind)
+    seconds = str(info.mtime_ns // 1_000_000_000)
     values = {
         "n": name, "s": str(info.size), "a": f"{info.mode:o}", "A": _mode_text(info), "F": kind,
-        "Y": str(info.mtime_ns // 1_000_000_000), "X": str(info.mtime_ns // 1_000_000_000), "h": str(info.links),
-        "Z": str(info.mtime_ns // 1_000_000_000), "u": "0", "g": "0", "U": "root", "G": "root", "i": "1", "%": "%",
+        "Y": seconds, "X": seconds, "Z": seconds, "h": str(info.links), "i": "1", "%": "%",
+        "u": "0", "g": "0", "U": "root", "G": "root",
     }  # fmt: skip
     out: list[str] = []
     at = 0
@@ -245,7 +247,7 @@ async def head(proc: Proc) -> int:
     return code
 
 
-async def _head_whole(proc: Proc, options, count: int) -> int:  # noqa: ANN001
+async def _head_whole(proc: Proc, options: Options, count: int) -> int:
     code = 0
     first = True
     async for name, data in inputs(proc, options.operands):
@@ -430,7 +432,7 @@ async def which(proc: Proc) -> int:
     return code
 
 
-def _digest(kind: str):  # noqa: ANN202
+def _digest(kind: str) -> Program:
     async def run(proc: Proc) -> int:
         options = options_of(proc, "cswb")
         code = 0

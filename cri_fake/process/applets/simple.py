@@ -232,7 +232,8 @@ async def whoami(proc: Proc) -> int:
 async def uname(proc: Proc) -> int:
     options = options_of(proc, "snrvmpoai")
     parts = {
-        "s": "Linux", "n": proc.hostname, "r": "6.1.0-emulated", "v": "#1 SMP", "m": "x86_64", "o": "GNU/Linux",
+        "s": "Linux", "n": proc.hostname, "r": "6.1.0-emulated", "v": "#1 SMP", "m": "x86_64",
+        "o": "GNU/Linux",
     }  # fmt: skip
     chosen = "snrvmo" if "a" in options else "".join(letter for letter in parts if letter in options) or "s"
     await proc.write(" ".join(parts[letter] for letter in chosen) + "\n")

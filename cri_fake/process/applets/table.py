@@ -2,26 +2,32 @@
 
 __all__ = ["MODULES"]
 
+_SHELL = "sh=sh ash=sh"
+_SIMPLE = """
+sleep usleep pause true false echo printf test [=test [[=test yes seq env printenv date id=identity whoami
+logname=whoami uname hostname nproc uptime kill killall pkill=killall pidof pgrep=pidof ps timeout busybox
+nohup setsid=nohup awk=not_emulated vi=not_emulated tar=not_emulated telnet=not_emulated
+"""
+_FILEOPS = """
+touch rm rmdir mkdir chmod chown chgrp=chown cp mv ln link=ln unlink mktemp truncate dd sync mkfifo
+mknod=mkfifo mount
+"""
+_READING = """
+cat tac ls stat head tail wc readlink realpath basename dirname pwd which md5sum sha1sum sha256sum
+sha512sum du df free cmp nl base64
+"""
+_NETWORK = "nc wget httpd nslookup ping"
+
 _BY_MODULE = {
-    "shell.main": "sh=sh ash=sh",
-    "applets.simple": (
-        "sleep usleep pause true false echo printf test [=test [[=test yes seq env printenv date id=identity whoami "
-        "logname=whoami uname hostname nproc uptime kill killall pkill=killall pidof pgrep=pidof ps timeout busybox "
-        "nohup setsid=nohup awk=not_emulated vi=not_emulated tar=not_emulated telnet=not_emulated"
-    ),
-    "applets.fileops": (
-        "touch rm rmdir mkdir chmod chown chgrp=chown cp mv ln link=ln unlink mktemp truncate dd sync mkfifo "
-        "mknod=mkfifo mount"
-    ),
-    "applets.reading": (
-        "cat tac ls stat head tail wc readlink realpath basename dirname pwd which md5sum sha1sum sha256sum sha512sum "
-        "du df free cmp nl base64"
-    ),
-    "applets.network": "nc wget httpd nslookup ping",
+    "shell.main": _SHELL,
+    "applets.simple": _SIMPLE,
+    "applets.fileops": _FILEOPS,
+    "applets.reading": _READING,
+    "applets.network": _NETWORK,
 }
 
 MODULES: dict[str, str] = {}
 for _module, _names in _BY_MODULE.items():
     for _entry in _names.split():
-        _name, _, _function = _entry.partition("=") if _entry not in ("[", "[[") else (_entry, "", "")
+        _name, _, _function = _entry.partition("=")
         MODULES[_name] = f"{_module}:{_function or _name}"

@@ -1,11 +1,12 @@
 """Shell arithmetic: ``$((…))``, ``let`` and substring offsets (pure).
 
-64-bit two's complement, C precedence, with ``**`` as busybox ash has it. Variables are read and written through two
-callables; a variable that holds an expression is evaluated in turn. Errors carry ash's texts.
+64-bit two's complement, C precedence, with ``**`` as busybox ash has it. Variables are read and written
+through two callables; a variable that holds an expression is evaluated in turn. Errors carry ash's texts.
 """
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 __all__ = ["ArithmeticError_", "evaluate"]
 
@@ -186,8 +187,7 @@ class _Evaluator:
 
     def _prefix(self, op: str, *, live: bool) -> int:
         if self._at >= len(self._tokens) or self._tokens[self._at][0] != "name":
-            value = self._unary(live=live)  # `--5` is two signs
-            return value
+            return self._unary(live=live)  # `--5` is two signs
         name = self._peek()
         self._at += 1
         if not live:
@@ -230,7 +230,8 @@ class _Evaluator:
         return evaluate(text, self._lookup, self._assign, depth=self._depth + 1)
 
 
-def _tokenise(text: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=512)
+def _tokenise(text: str) -> tuple[tuple[str, str], ...]:
     tokens: list[tuple[str, str]] = []
     at, end = 0, len(text.rstrip())
     while at < end:
@@ -240,7 +241,7 @@ def _tokenise(text: str) -> list[tuple[str, str]]:
         kind = match.lastgroup or "op"
         tokens.append((kind, match.group(kind)))
         at = match.end()
-    return tokens
+    return tuple(tokens)
 
 
 def evaluate(

@@ -1,7 +1,7 @@
 """The shell's builtins: the table, and those that change the shell itself.
 
-A builtin gets the shell and its words (the name first) and gives a status. Special builtins (POSIX 2.14) are found
-before functions; their errors end a non-interactive shell.
+A builtin gets the shell and its words (the name first) and gives a status. Special builtins (POSIX 2.14) are
+found before functions; their errors end a non-interactive shell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,28 @@ __all__ = ["KEYWORDS", "REGULAR", "SPECIAL", "Builtin"]
 
 Builtin: TypeAlias = "Callable[[Shell, list[str]], Awaitable[int]]"
 
-KEYWORDS = frozenset(["if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "in", "{", "}", "!", "[[", "function"])
+KEYWORDS = frozenset(
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "while",
+        "until",
+        "for",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "in",
+        "{",
+        "}",
+        "!",
+        "[[",
+        "function",
+    ]
+)
 MAX_SOURCE_BYTES = 4 << 20
 
 

@@ -1,4 +1,6 @@
-"""Builtins that read, write and test: echo, printf, read, test. The first, second and last are applets as well."""
+"""Builtins that read, write and test: echo, printf, read, test. The first, second and last are applets as
+well.
+"""
 
 from __future__ import annotations
 

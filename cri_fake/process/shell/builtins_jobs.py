@@ -44,7 +44,7 @@ async def trap(shell: Shell, words: list[str]) -> int:
 
 
 async def send_signals(proc: Proc, arguments: list[str], *, complain_as: str = "") -> tuple[int, list[str]]:
-    """``kill ARGUMENTS``: the exit code and the complaints. Process groups are not emulated but for 0 and -1."""
+    """``kill ARGUMENTS``: exit code and complaints. Of process groups only 0 and -1 are emulated."""
     number = signals.TERM
     if arguments and arguments[0] == "-l":
         return await _list_signals(proc, arguments[1:])

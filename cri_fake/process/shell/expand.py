@@ -1,6 +1,7 @@
 """Word expansion: tilde, parameters, command substitution, arithmetic, splitting, pathnames.
 
-Asynchronous only because a command substitution runs a process; everything else is decided by the pure modules.
+Asynchronous only because a command substitution runs a process; everything else is decided by the pure
+modules.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Expander:
                 part = word[0]
                 if isinstance(part, Literal):
                     text = part.text
-                    if part.quoted or not (text.startswith("~") or _MAGIC.intersection(text)):
+                    if part.quoted or text == "[" or not (text[:1] == "~" or _MAGIC.intersection(text)):
                         out.append(text)
                         continue
             fields = Fields(self._shell.state.ifs())

@@ -1,11 +1,11 @@
 """The interpreter: walks the syntax tree as one process of the container.
 
-A subshell, an element of a pipeline, a background job and a command substitution are processes of their own with a copy
-of the shell's state; external commands are children too. As in ash, the last command of ``sh -c`` replaces the shell
-when no trap is set, so ``sh -c 'sleep 5'`` is one process.
+A subshell, an element of a pipeline, a background job and a command substitution are processes of their own
+with a copy of the shell's state; external commands are children too. As in ash, the last command of ``sh -c``
+replaces the shell when no trap is set, so ``sh -c 'sleep 5'`` is one process.
 
-Errors of the script end a non-interactive shell with 2 and a message; nothing in a script raises out of here but
-cancellation.
+Errors of the script end a non-interactive shell with 2 and a message; nothing in a script raises out of here
+but cancellation.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Job:
 
 
 class Shell:
-    """One shell process. ``script_file`` is set when the text comes from a file: messages then name the line."""
+    """One shell process. With ``script_file`` (the text comes from a file) messages name the line."""
 
     def __init__(
         self, proc: Proc, state: State, *, script_file: bool = False, interactive: bool = False
@@ -229,6 +229,8 @@ class Shell:
         else:
             status = await self._pipeline(command)
         self.status = status
+        if self.proc.killed_by:
+            await trio.lowlevel.checkpoint()
         if self.traps.pending:
             await self.run_traps()
         checked = isinstance(command, Simple | Subshell) or (
@@ -370,7 +372,9 @@ class Shell:
         foreground: bool,
         fds: dict[int, OpenFile] | None = None,
     ) -> Proc:
-        """A child that is a copy of this shell and runs ``body``. Caught signals are back to their default there."""
+        """A child that is a copy of this shell and runs ``body``. Caught signals are back to their default
+        there.
+        """
         state = self.state.copy()
         parent = self
 
@@ -512,8 +516,9 @@ class Shell:
         return await self._run_external(command, words, last=last)
 
     async def _words(self, command: Simple) -> list[str]:
-        """The fields of the command. Arguments of ``export`` and its like that assign are not split, nor those of
-        ``[[``, where what follows = is a pattern."""
+        """The fields of the command. Arguments of ``export`` and its like that assign are not split, nor
+        those of ``[[``, where what follows = is a pattern.
+        """
         name = bare_text(command.words[0]) if command.words else None
         if name in ASSIGNING_BUILTINS:
             words: list[str] = []

@@ -63,7 +63,9 @@ class Literal:
 
 @frozen
 class Param:
-    """``$name`` or ``${name op arg}``. ``op`` is "" for plain, "len" for ``${#name}``, "sub" for ``${name:o:l}``."""
+    """``$name`` or ``${name op arg}``. ``op`` is "" for plain, "len" for ``${#name}``, "sub" for
+    ``${name:o:l}``.
+    """
 
     name: str
     op: str = ""

@@ -1,8 +1,9 @@
 """Recursive-descent parser for the shell language (pure).
 
-``parse(text)`` gives a ``Script``. Text up to a syntax error is kept and the error is part of the result, as a
-shell runs complete commands before it meets the error. Results of recent scripts are cached: nodes are immutable.
-What busybox ash does not have (arrays, ``<<<``, process substitution, ``select``) is a syntax error here too.
+``parse(text)`` gives a ``Script``. Text up to a syntax error is kept and the error is part of the result, as
+a shell runs complete commands before it meets the error. Results of recent scripts are cached: nodes are
+immutable. What busybox ash does not have (arrays, ``<<<``, process substitution, ``select``) is a syntax
+error here too.
 """
 
 from functools import lru_cache

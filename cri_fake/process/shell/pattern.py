@@ -45,7 +45,7 @@ def has_magic(pattern: str) -> bool:
         if char == "\\":
             at += 2
             continue
-        if char in "*?[":
+        if char in "*?" or (char == "[" and "]" in pattern[at + 2 :]):
             return True
         at += 1
     return False
@@ -142,7 +142,9 @@ def remove_suffix(pattern: str, text: str, *, longest: bool) -> str:
 
 
 def substitute(pattern: str, replacement: str, text: str, *, everywhere: bool) -> str:
-    """``${x/p/r}`` and ``${x//p/r}``: longest match from the left; a pattern starting with # or % is anchored."""
+    """``${x/p/r}`` and ``${x//p/r}``: longest match from the left; a pattern starting with # or % is
+    anchored.
+    """
     if not pattern:
         return text
     if not everywhere and pattern[0] == "#":

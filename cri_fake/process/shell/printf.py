@@ -30,7 +30,9 @@ class Formatted:
 
 
 def _escape(text: str, at: int, *, octal_zero: bool) -> tuple[str, int, bool]:
-    r"""The escape whose backslash stands before ``at``: its value, the position behind it, whether it was ``\c``."""
+    r"""The escape whose backslash stands before ``at``: its value, the position behind it, whether it was
+    ``\c``.
+    """
     if at >= len(text):
         return "\\", at, False
     char = text[at]

@@ -3,17 +3,17 @@
 POSIX' rules by number of arguments first, then the full grammar with ``!``, ``-a``, ``-o`` and parentheses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cri_fake.process.shell.pattern import matches
 
 __all__ = ["FileView", "TestError", "evaluate_test"]
 
-_INTEGER = {
+_INTEGER: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-lt": lambda a, b: a < b,
     "-le": lambda a, b: a <= b, "-gt": lambda a, b: a > b, "-ge": lambda a, b: a >= b,
-}  # type: dict[str, Callable[[int, int], bool]]  # fmt: skip
+}  # fmt: skip
 _STRING = ("=", "==", "!=", "<", ">", "=~")
 _FILES = ("-nt", "-ot", "-ef")
 _FILE_UNARY = "bcdefghkLprsSuwxOG"
@@ -141,10 +141,11 @@ class _Test:
 
 
 def evaluate_test(arguments: Sequence[str], view: FileView, *, patterns: bool = False) -> bool:
-    """The truth of ``test ARGUMENTS``; raises ``TestError``. ``patterns`` makes the right of ``=`` a pattern (``[[``).
+    """The truth of ``test ARGUMENTS``; raises ``TestError``. ``patterns`` makes the right of ``=`` a pattern
+    (``[[``).
 
-    With one argument the answer is whether it is empty, whatever it looks like; with three and a binary operator in
-    the middle it is that operator.
+    With one argument the answer is whether it is empty, whatever it looks like; with three and a binary
+    operator in the middle it is that operator.
     """
     count = len(arguments)
     if count == 1:

@@ -1,7 +1,8 @@
 """Traps and waiting: how a shell takes signals.
 
-A caught signal is only noted when it arrives. Its action runs before the next command; a command in the foreground is
-therefore finished first. ``wait`` and ``read`` are interrupted at once and return 128 + n, then the action runs.
+A caught signal is only noted when it arrives. Its action runs before the next command; a command in the
+foreground is therefore finished first. ``wait`` and ``read`` are interrupted at once and return 128 + n, then
+the action runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading words, quotes and expansions out of shell text (pure).
 
-The reader owns the position in the text; the parser above it decides what the words mean. A command substitution
-is parsed by the parser at the reader's position, handed in as a callable.
+The reader owns the position in the text; the parser above it decides what the words mean. A command
+substitution is parsed by the parser at the reader's position, handed in as a callable.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _SINGLE = "<>|&;()"
 _PLAIN_OPS = "-=?+"
 _DQUOTE_ESCAPES = '$`"\\'
 _MAX_NESTING = 60
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'"}
-_ANSI |= {'"': '"', "e": "\x1b"}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'"}
+_ANSI = _ESCAPES | {'"': '"', "e": "\x1b"}
 
 
 def is_name(text: str) -> bool:
@@ -39,7 +39,9 @@ def is_name(text: str) -> bool:
 
 
 class WordReader:
-    """A cursor over shell text. Positions and lines are public so that the parser can name and go back to them."""
+    """A cursor over shell text. Positions and lines are public so that the parser can name and go back to
+    them.
+    """
 
     def __init__(
         self, text: str, first_line: int, command_substitution: Callable[[], Script], depth: int
@@ -399,7 +401,7 @@ class WordReader:
         return "".join(text), quoted
 
     def heredoc(self, delimiter: str, *, quoted: bool, strip: bool) -> Word:
-        """The lines from the cursor to the delimiter, consumed with it; the end of the text also ends them."""
+        """The lines from the cursor to the delimiter, consumed with it; the end of the text ends them."""
         first_line = self.line
         lines: list[str] = []
         while self.position < len(self.text):
