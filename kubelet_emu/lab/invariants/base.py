@@ -36,6 +36,11 @@ class Violation:
     message: str
     record: Record
 
+    @property
+    def evidence(self) -> tuple[int, ...]:
+        """The ``seq`` of the record that proves it; empty in a recording, whose records have none."""
+        return (self.record["seq"],) if "seq" in self.record else ()
+
     def __str__(self) -> str:
         rules, at = ", ".join(self.rules), self.record["t"]
         return f"{self.invariant} ({rules}), pod {self.pod}, {at:.3f} s: {self.message}"
