@@ -255,8 +255,14 @@ def test_lost_container_can_be_stopped_and_removed_CRI_040(drive):
         ("SIGRTMIN", 34),
         ("SIGRTMIN+3", 37),
         ("SIGRTMAX", 64),
-    ]
-    + [("SIGRTMAX-1", 63), ("SIGPOLL", 29), ("SIGIOT", 6), ("nonsense", 0), ("0", 0), ("99", 0), ("", 0)],
+        ("SIGRTMAX-1", 63),
+        ("SIGPOLL", 29),
+        ("SIGIOT", 6),
+        ("nonsense", 0),
+        ("0", 0),
+        ("99", 0),
+        ("", 0),
+    ],
 )
 def test_signal_names_CRI_049(name, number):
     assert signal_by_name(name) == number
