@@ -77,6 +77,7 @@ class GenericPleg:
         self._relist_stamp = BEFORE_ALL
         self._requests: deque[_Request] = deque()
         self._requested = trio.Event()
+        self._restarted = False
         self._lock = trio.Lock()
 
     async def run(self) -> None:
@@ -84,8 +85,9 @@ class GenericPleg:
         while True:
             await self.relist()
             deadline = trio.current_time() + self.period_seconds
-            while await self._requested_before(deadline):
+            while not self._restarted and await self._requested_before(deadline):
                 await self._serve_requests(deadline)
+            self._restarted = False
 
     async def relist(self) -> bool:
         """One global relist; False if the runtime could not list (POD-904)."""
@@ -111,6 +113,13 @@ class GenericPleg:
             self.discarded += 1
             return
         self._requests.append(_Request(uid, name, namespace, self._stamps.now()))
+        self._requested.set()
+
+    def restart(self, *, period_seconds: float, threshold_seconds: float) -> None:
+        """Go on with another period and threshold, beginning with a relist at once (POD-916)."""
+        self.period_seconds = period_seconds
+        self.threshold_seconds = threshold_seconds
+        self._restarted = True
         self._requested.set()
 
     def request_reinspect(self, uid: str) -> None:
@@ -157,7 +166,8 @@ class GenericPleg:
                 return
             events = diff_states(uid, self._records.get(uid, {}), states)
             self._names[uid] = request.name
-            self._store(uid, status, stamp)
+            if not self._store(uid, status, stamp):
+                return
             self._settle(uid, states, events)
             self._cache.set_observed_time(uid, stamp)
 
@@ -187,16 +197,18 @@ class GenericPleg:
                 self._cache.set(uid, RuntimePodStatus(uid=uid), error, stamp)
                 self._to_reinspect.add(uid)
                 return False
-            self._store(uid, status, stamp)
+            if not self._store(uid, status, stamp):
+                return False
         self._settle(uid, states, events)
         return True
 
-    def _store(self, uid: str, status: RuntimePodStatus, stamp: float) -> None:
+    def _store(self, uid: str, status: RuntimePodStatus, stamp: float) -> bool:
+        """Cache the status; False if the cache has refused it as stale: then nothing has been seen."""
         try:
             cached_ips = self._cache.get(uid).ips
         except PeerError:
             cached_ips = ()
-        self._cache.set(uid, keep_ips(cached_ips, status), None, stamp)
+        return self._cache.set(uid, keep_ips(cached_ips, status), None, stamp)
 
     def _settle(self, uid: str, states: Mapping[str, PlegState], events: tuple[PlegEvent, ...]) -> None:
         """Advance the record and send the events; a flagged pod without any yields one of its own."""
