@@ -357,9 +357,10 @@ def a_pod():
         made = Container(name=item) if isinstance(item, str) else item
         return made if made.image else attrs.evolve(made, image="busybox:1.36")
 
-    def build(*regular, init=(), meta=None, **spec):
+    def build(*regular, init=(), named=("p", "n", "u"), **spec):
+        name, namespace, uid = named
         given = Pod(
-            metadata=ObjectMeta(name="p", namespace="n", uid="u", **(meta or {})),
+            metadata=ObjectMeta(name=name, namespace=namespace, uid=uid),
             spec=PodSpec(
                 containers=tuple(map(container, regular)),
                 init_containers=tuple(map(container, init)),
