@@ -18,10 +18,8 @@ Order
     set (trio by itself would go by object address), and the tasks they wake form one batch.
 """
 
-import functools
 import itertools
 import math
-import select
 import threading
 import time
 from collections.abc import Awaitable, Callable, MutableSequence
@@ -58,12 +56,11 @@ class VirtualClock(trio.abc.Clock):
         self._now_seconds = 0.0
         self._holds = 0
         self._runner: Any = None
-        self._ready: Callable[[], bool] = _never
+        self._probe = _Probe()
 
     def start_clock(self) -> None:
         """Called by trio at the start of the run."""
         self._runner = _current_runner()
-        self._ready = _readiness_of(self._runner)
         _order_timers(self._runner)
 
     def current_time(self) -> float:
@@ -73,8 +70,13 @@ class VirtualClock(trio.abc.Clock):
         """Called by trio when no task can run: here time passes."""
         if deadline <= self._now_seconds:
             return 0.0
-        if self._holds or deadline == math.inf or self._runner.waiting_for_idle or self._ready():
+        runner = self._runner
+        if self._holds or deadline == math.inf or runner.waiting_for_idle or runner.entry_queue.size():
             return math.inf
+        # One descriptor is trio's own wake-up socket, whose messages are in the entry queue. Others have
+        # to be asked once, by a pass of the loop that does not wait, whether they are ready.
+        if len(runner.io_manager._registered) > 1 and not self._probe.found_nothing(runner):
+            return 0.0
         self._now_seconds = deadline
         return 0.0
 
@@ -92,6 +94,32 @@ class VirtualClock(trio.abc.Clock):
         if self._holds == 0:
             raise RuntimeError("the virtual clock is not held")
         self._holds -= 1
+
+
+class _Probe(trio.abc.Instrument):
+    """Finds out by one pass of the loop whether a descriptor is ready, without taking its event from trio."""
+
+    def __init__(self) -> None:
+        self._installed = False
+        self._asked = False
+        self._nothing = False
+
+    def found_nothing(self, runner: Any) -> bool:
+        """Whether the pass just over was asked for here and found nothing; if not, the next one is asked
+        for.
+        """
+        nothing, self._nothing = self._nothing, False
+        if not nothing:
+            if not self._installed:
+                self._installed = True
+                runner.instruments.add_instrument(self)
+            self._asked = True
+        return nothing
+
+    def after_io_wait(self, timeout: float) -> None:
+        """Called by trio after each look at the descriptors."""
+        self._nothing = self._asked and not _current_runner().runq
+        self._asked = False
 
 
 class RealClock(trio.abc.Clock):
@@ -221,25 +249,3 @@ def _current_runner() -> Any:
 
 def _order_timers(runner: Any) -> None:
     runner.deadlines = _OrderedDeadlines()
-
-
-def _never() -> bool:
-    return False
-
-
-def _readiness_of(runner: Any) -> Callable[[], bool]:
-    """A question: has the operating system an event for this loop?
-
-    epoll and kqueue can themselves be polled, which takes no event out of them.
-    """
-    manager = runner.io_manager
-    kernel_queue = getattr(manager, "_epoll", None) or getattr(manager, "_kqueue", None)
-    if kernel_queue is None:
-        return _never
-    poller = select.poll()
-    poller.register(kernel_queue.fileno(), select.POLLIN)
-    return functools.partial(_has_events, poller)
-
-
-def _has_events(poller: "select.poll") -> bool:
-    return bool(poller.poll(0))
