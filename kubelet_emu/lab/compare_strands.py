@@ -7,6 +7,7 @@ resource.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -192,9 +193,22 @@ def _calls(records: list[Record]) -> dict[str, list[Item]]:
     if work:
         beside["work"] = work
     for name, several in beside.items():
+        if name != "work":
+            several = _without_races(several)
         slack = CALL_ROUNDING_SECONDS if name == "work" else -REMOVALS_APART_SECONDS
         strands[name] = list(_in_groups(several, slack))
     return strands
+
+
+def _without_races(records: list[Record]) -> list[Record]:
+    """Removals of one instance by two parts of the kubelet at once, without how each of them ended."""
+    times = Counter(record.get("container") for record in records if record["m"] == "RemoveContainer")
+    return [
+        {key: value for key, value in record.items() if key != "code"}
+        if record["m"] == "RemoveContainer" and times[record.get("container")] > 1
+        else record
+        for record in records
+    ]
 
 
 def _replaced(records: list[Record]) -> dict[int, str]:
@@ -238,9 +252,6 @@ def _sorted_group(group: list[Record]) -> Iterable[Item]:
 def _call_item(record: Record, *, grouped: bool = False) -> Item:
     key: list[tuple[str, Any]] = [("m", record["m"])]
     key += [(name, record[name]) for name in _CALL_KEYS if _counts(record, name)]
-    if record["m"] == "RemoveContainer" and record.get("code"):
-        # Two parts of the kubelet remove one instance at once; how the loser fails hangs on microseconds.
-        key[-1] = ("code", "again")
     if record.get("cmd"):
         key.append(("cmd", tuple(record["cmd"])))
     shown = [str(value) for name, value in key if name not in ("m", "cmd", "attempt", "code", "timeout")]
