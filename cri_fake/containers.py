@@ -281,15 +281,17 @@ class ContainerOps:
             )
         )
         world.publish(EventType.STARTED, container.id, container.sandbox_id)
-        self._nursery.start_soon(live.supervise, partial(self._report_exit, container.id, sandbox))
+        self._nursery.start_soon(
+            live.supervise, partial(self._report_exit, container.id, sandbox), partial(world.pause, "Exit")
+        )
 
     def _report_exit(self, container_id: str, sandbox: Sandbox, outcome: Outcome) -> None:
         """Record the end of a main process; called once, before anyone waiting for it wakes."""
         world = self._world
-        self._live.pop(container_id, None)
+        live = self._live.pop(container_id, None)
         if outcome.oom_killed:
             self._update(container_id, Event.OOM)
-        now_ns = world.clock.now_ns()
+        now_ns = live.ended_at_ns if live is not None else world.clock.now_ns()
         container = self._update(container_id, Event.EXIT, now_ns=now_ns, exit_code=outcome.exit_code)
         if container is None:
             return

@@ -4,7 +4,7 @@ The store holds facts; what is alive is here. One task a container (``supervise`
 process, or for the end that a behaviour tells, and reports the exit exactly once.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 from attrs import frozen
@@ -51,6 +51,8 @@ class LiveContainer:
         self.opaque = opaque
         self.exited = trio.Event()
         self.started_at_seconds = clock.elapsed_seconds()
+        self.ended_at_ns = 0
+        """When the main process ended, unix nanoseconds; 0 while it runs."""
         self._last_signal = 0
         self._held_end = trio.Event()
         self._oom = False
@@ -78,8 +80,14 @@ class LiveContainer:
         """What exec probes are told to find now; None if they are to run."""
         return self.behaviour.ready_at(self._clock.elapsed_seconds() - self.started_at_seconds)
 
-    async def supervise(self, report: Callable[[Outcome], None]) -> None:
-        """Wait for the end, clean up, report it, and wake everyone who waits for ``exited``."""
+    async def supervise(
+        self, report: Callable[[Outcome], None], settle: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Wait for the end, clean up, report it, and wake everyone who waits for ``exited``.
+
+        ``settle`` takes the time that the runtime needs to notice: a process that has ended shows as RUNNING
+        for some hundredths of a second more, with its end dated back when it shows.
+        """
         async with trio.open_nursery() as nursery:
             if self.behaviour.log_lines:
                 nursery.start_soon(self._print_told_lines)
@@ -88,6 +96,8 @@ class LiveContainer:
         self.processes.kill_all()
         await self.main.wait()
         self.log.close()
+        self.ended_at_ns = self._clock.now_ns()
+        await settle()
         report(outcome)
         self.exited.set()
 

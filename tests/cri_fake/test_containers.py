@@ -747,3 +747,18 @@ def test_a_log_path_through_a_link_fails_the_start_CRI_125(drive, link):
         assert rig.files.read("/secret/0.log") == b"kept"
 
     drive(body)
+
+
+def test_an_end_shows_some_time_after_it_happened_CRI_192(drive):
+    async def body(rig):
+        container = await rig.run(await rig.run_pod(), script="exit 4")
+        await rig.clock.sleep(0.01)
+        assert (await rig.status(container)).state == cri.CONTAINER_RUNNING
+        code, text = await rig.refused(rig.exec(container, "true"))
+        assert (code, "cannot exec in a stopped container" in text) == ("UNKNOWN", True)
+        status = await rig.exited(container)
+        assert 0.02e9 <= rig.clock.now_ns() - status.finished_at <= 0.2e9
+        (fact,) = [fact for fact in rig.facts if isinstance(fact, InstanceExited)]
+        assert fact.at_ns == status.finished_at
+
+    drive(body, latency=MeasuredLatency)
