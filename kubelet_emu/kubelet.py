@@ -96,6 +96,8 @@ class Kubelet:
     """One kubelet process. ``api`` is None for a standalone kubelet (NOD-104).
 
     ``run`` works until it is cancelled; ``ready`` is set once the runtime is up and has been listed.
+    ``up_for_seconds`` pretends that the process started so long ago: probes of a kubelet that has just started
+    are spread over their first period (PRB-05).
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class Kubelet:
         channel: Channel,
         api: ApiClient | None,
         recorder: Recorder,
+        up_for_seconds: float = 0.0,
     ) -> None:
         self.settings = settings
+        self._up_for_seconds = up_for_seconds
         self.ready = trio.Event()
         self._shape = shape
         self._clock = clock
@@ -173,6 +177,7 @@ class Kubelet:
             on_update=self._on_probe_update,
             recorder=recorder,
             gates=settings.gates,
+            up_for_seconds=self._up_for_seconds,
         )
         self.volumes = VolumeManager(
             clock=clock,

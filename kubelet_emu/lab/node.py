@@ -34,6 +34,7 @@ from kubelet_emu.apiserver.pods import admit_create, admit_update
 from kubelet_emu.apiserver.store import ApiStore
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
+from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
@@ -54,6 +55,9 @@ Transport = Literal["memory", "grpc"]
 READY_WAIT_SECONDS = 60.0
 """How long a starting node may take until its kubelet has seen the runtime."""
 
+UP_FOR_SECONDS = 3600.0
+"""A warmed-up node's kubelet counts as running for so long: a pod meets an old kubelet, as in the recordings."""
+
 CREATE_SECONDS = (0.009, 0.013)
 """From sending a create request to the object in the store, on the recorded node."""
 
@@ -69,7 +73,8 @@ class NodeOptions:
 
     ``latency`` is ``measured`` (delays like those of the recorded node, drawn from the seed) or ``zero``.
     ``cri_endpoint`` is the socket path of another runtime; ours is not started then. ``static`` runs the
-    kubelet without an API server: pods are files. ``folder`` holds sockets, and files of a node on disk.
+    kubelet without an API server: pods are files. ``warm_up`` lets the node run for some seconds first.
+    ``hold_calls`` keeps calls of a kubelet that dies open until they end, as the recordings' proxy did.
     """
 
     seed: int = 0
@@ -86,6 +91,7 @@ class NodeOptions:
     sink: Callable[[str], object] | None = None
     header: Mapping[str, Any] = field(factory=dict[str, Any])
     warm_up: bool = True
+    hold_calls: bool = False
 
 
 class Node:
@@ -159,7 +165,7 @@ class Node:
         self.calls = CallRecorder(self.recorder)
         self.runtime: FakeRuntime | None = None
         await self._connect(options)
-        await self._start_kubelet()
+        await self._start_kubelet(up_for_seconds=UP_FOR_SECONDS if options.warm_up else 0.0)
         if options.warm_up:
             # Where a pod's creation falls between the kubelet's ticks is chance; here the seed's.
             await self.clock.sleep(self.randoms.stream("lab.phase").uniform(2.0, 4.0))
@@ -235,7 +241,7 @@ class Node:
 
     # -- the kubelet --
 
-    async def _start_kubelet(self) -> None:
+    async def _start_kubelet(self, *, up_for_seconds: float = 0.0) -> None:
         self.kubelet = Kubelet(
             settings=self.settings,
             shape=self.options.shape,
@@ -243,9 +249,10 @@ class Node:
             randoms=self.randoms,
             files=self.files,
             net=self.net,
-            channel=self.channel,
+            channel=HeldCalls(self.channel, self._nursery) if self.options.hold_calls else self.channel,
             api=None if self.options.static else self.api,
             recorder=self.recorder,
+            up_for_seconds=up_for_seconds,
         )
         scope = trio.CancelScope()
         done = trio.Event()

@@ -79,7 +79,7 @@ class ProberManager:
     """All probe workers of a node and their results. Implements ``kubelet_emu.seams.ProbeView``.
 
     Workers are tasks of ``nursery``. ``on_update`` is told each changed result (PRB-29, PRB-30); it must not
-    block. ``rng`` spreads the first probes after the kubelet's start (PRB-05).
+    block. ``rng`` spreads the first probes after the kubelet's start (PRB-05), which lies ``up_for_seconds`` back.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class ProberManager:
         on_update: Callable[[ProbeUpdate], None],
         recorder: Recorder,
         gates: Gates,
+        up_for_seconds: float = 0.0,
     ) -> None:
         self._clock = clock
         self._rng = rng
@@ -104,8 +105,8 @@ class ProberManager:
         self._results = Results(on_update)
         self._workers: dict[_Key, _Worker] = {}
         self._totals: dict[ProbeSeries, int] = {}
-        self._start_ns = clock.now_ns()
-        self._start_seconds = clock.elapsed_seconds()
+        self._start_ns = clock.now_ns() - round(up_for_seconds * 1e9)
+        self._start_seconds = clock.elapsed_seconds() - up_for_seconds
 
     # Reading
 
