@@ -39,7 +39,7 @@ def container_user(record: RuntimeContainer) -> ContainerUser | None:
     user = record.user
     if user is None:
         return None
-    groups = cast("Sequence[object]", user.get("supplemental_groups") or ())
+    groups = cast("Sequence[object]", user.get("supplementalGroups") or ())
     return ContainerUser(
         linux=LinuxContainerUser(
             uid=_number(user.get("uid")),
