@@ -1,4 +1,4 @@
-"""Reports on conformance as people and machines read them: table, JSON, JUnit, explanations (pure)."""
+"""Reports on conformance as people and machines read them: table, JSON, JUnit, explanations."""
 
 import json
 import re

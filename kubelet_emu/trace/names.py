@@ -18,8 +18,12 @@ _TOKEN = re.compile(
 """What ids look like. One fixed pattern and a look-up, so the cost does not grow with the ids known."""
 
 
+IDS_MAX = 100_000
+"""Runtime ids that are remembered; beyond it the oldest is forgotten and shows as itself."""
+
+
 class Names:
-    """What has been learnt of ids so far. Grows with the containers of a run: a few strings each."""
+    """What has been learnt of ids so far."""
 
     def __init__(self) -> None:
         self._labels: dict[str, str] = {}
@@ -81,6 +85,10 @@ class Names:
         return self._known.get(token, token)
 
     def _learn(self, runtime_id: str, label: str, pod: str) -> None:
+        if len(self._labels) >= IDS_MAX:
+            oldest = next(iter(self._labels))
+            for known in (self._labels, self._pod_of, self._known):
+                known.pop(oldest, None)
         self._labels[runtime_id] = label
         self._pod_of[runtime_id] = pod
         self._say(runtime_id, label)

@@ -1,6 +1,8 @@
 """Checks: every expectation of every scenario holds on both recordings; order on our traces is strict."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kubelet_emu.lab.checks import Verdict, evaluate, evaluate_all, holds_in_snapshot
 from kubelet_emu.lab.checks_grammar import CheckSyntaxError, parse_check, parse_expr
@@ -267,3 +269,20 @@ def test_each_pod_of_a_trace_is_judged_by_its_own_records():
     assert evaluate("final phase = Failed", two, pod="q").ok
     with pytest.raises(KeyError):
         evaluate("final phase = Failed", two, pod="r")
+
+
+WORDS = st.sampled_from(
+    "final at never order gap count keep instance phase = ~ < -> ( ) [ ] , + - 3 main#0 main.state cond when "
+    'started within not and "x" " none start end event sandbox \\ é'.split()
+)
+
+
+@given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_a_check_or_a_mistake_with_a_place(text):
+    column = 1
+    try:
+        assert evaluate(parse_check(text), trace(snapshot(1.0))).found
+    except CheckSyntaxError as error:
+        column = error.column
+    assert 1 <= column <= len(text) + 1

@@ -277,6 +277,8 @@ class World:
         instance = InstanceFacts(record["container"], name, sandbox, previous)
         if previous is not None:
             previous.previous = None  # only the last one is ever asked for
+            if previous.removed and pod.by_label.get(previous.label) is previous:
+                del pod.by_label[previous.label]
         instance.image = pod.containers.get(name, {}).get("image", "")
         instance.mounts = record.get("mounts")
         pod.latest[name] = pod.by_label[instance.label] = instance
