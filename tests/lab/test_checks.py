@@ -272,8 +272,46 @@ def test_each_pod_of_a_trace_is_judged_by_its_own_records():
 
 
 WORDS = st.sampled_from(
-    "final at never order gap count keep instance phase = ~ < -> ( ) [ ] , + - 3 main#0 main.state cond when "
-    'started within not and "x" " none start end event sandbox \\ é'.split()
+    [
+        "final",
+        "at",
+        "never",
+        "order",
+        "gap",
+        "count",
+        "keep",
+        "instance",
+        "phase",
+        "=",
+        "~",
+        "<",
+        "->",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "+",
+        "-",
+        "3",
+        "main#0",
+        "main.state",
+        "cond",
+        "when",
+        "started",
+        "within",
+        "not",
+        "and",
+        '"x"',
+        '"',
+        "none",
+        "start",
+        "end",
+        "event",
+        "sandbox",
+        "\\",
+        "é",
+    ]
 )
 
 
