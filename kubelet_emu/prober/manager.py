@@ -79,7 +79,8 @@ class ProberManager:
     """All probe workers of a node and their results. Implements ``kubelet_emu.seams.ProbeView``.
 
     Workers are tasks of ``nursery``. ``on_update`` is told each changed result (PRB-29, PRB-30); it must not
-    block. ``rng`` spreads the first probes after the kubelet's start (PRB-05), which lies ``up_for_seconds`` back.
+    block. ``rng`` spreads the first probes after the kubelet's start (PRB-05), which lies ``up_for_seconds``
+    back.
     """
 
     def __init__(

@@ -80,7 +80,7 @@ def event_for(kind: str, result: HandlerResult) -> tuple[str, str] | None:
 
 
 class ProbeRunner:
-    """Runs probes for all workers of a node. ``grpc_health`` None: gRPC probes end in an error."""
+    """Runs probes for all workers of a node. ``grpc_health`` None takes the one over ``net``."""
 
     def __init__(
         self,
@@ -181,7 +181,9 @@ class ProbeRunner:
         action = spec.probe.grpc
         assert action is not None
         if self._grpc_health is None:
-            return HandlerResult("unknown", error="this node has no gRPC health client")
+            from kubelet_emu.prober.grpc_health import NetGrpcHealth
+
+            self._grpc_health = NetGrpcHealth(user_agent=self._user_agent)
         return await self._grpc_health.check(
             self._net, pod_ip, action.port, action.service or "", timeout_seconds=spec.timeout_seconds
         )
