@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -216,7 +215,7 @@ class Node:
                 return MemoryServer("cri.sock", sockets=sockets)
 
         else:
-            path = str(Path(self.folder) / "run" / "cri.sock")
+            path = f"{self.folder}/cri.sock"
             self._open = lambda **more: UnixChannel(path, clock=self.clock, **more)
 
 
