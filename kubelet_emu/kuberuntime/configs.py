@@ -90,10 +90,9 @@ def stop_signal(container: Container, *, enabled: bool) -> cri.Signal.ValueType:
     (HOK-18).
     """
     wanted = container.lifecycle.stop_signal if container.lifecycle is not None else None
-    known = dict(cri.Signal.items())
-    return (
-        known.get(f"SIGNAL_{wanted}", cri.SIGNAL_RUNTIME_DEFAULT) if enabled else cri.SIGNAL_RUNTIME_DEFAULT
-    )
+    if not enabled or not wanted:
+        return cri.SIGNAL_RUNTIME_DEFAULT
+    return dict(cri.Signal.items()).get(f"SIGNAL_{wanted}", cri.SIGNAL_RUNTIME_DEFAULT)
 
 
 def _expanded(texts: Sequence[str], envs: Mapping[str, str]) -> list[str]:

@@ -34,6 +34,7 @@ __all__ = [
     "container_labels",
     "container_log_path",
     "fnv1a_32",
+    "hash_of",
     "log_symlink_name",
     "parse_container_annotations",
     "pod_log_directory",
@@ -164,12 +165,17 @@ def _parsed(text: str) -> object:
         return None
 
 
+def hash_of(notes: Mapping[str, str]) -> int:
+    """The container hash among annotations, 0 without one: all that a list of containers needs of them."""
+    return _number(notes.get(CONTAINER_HASH, ""), 16)
+
+
 def parse_container_annotations(notes: Mapping[str, str]) -> ContainerNotes:
     """Read an instance's annotations back (RST-192, getContainerInfoFromAnnotations)."""
     hook = _parsed(notes[PRE_STOP_HANDLER]) if PRE_STOP_HANDLER in notes else None
     ports = _parsed(notes[CONTAINER_PORTS]) if CONTAINER_PORTS in notes else None
     return ContainerNotes(
-        hash=_number(notes.get(CONTAINER_HASH, ""), 16),
+        hash=hash_of(notes),
         restart_count=_number(notes.get(RESTART_COUNT, "")),
         termination_message_path=notes.get(TERMINATION_MESSAGE_PATH, ""),
         termination_message_policy=notes.get(TERMINATION_MESSAGE_POLICY, ""),

@@ -69,8 +69,12 @@ def hosts_file(pod: Pod, pod_ips: Sequence[str], name: HostName, host_file: str)
     return f"# Kubernetes-managed hosts file.\n{_MANAGED}{lines}{aliases}"
 
 
-def missing_cluster_dns_text(pod: Pod) -> str:
-    """Event text where ClusterFirst is asked for and the kubelet knows no cluster DNS."""
+def missing_cluster_dns_text(pod: Pod, settings: KubeletSettings) -> str:
+    """Event text where ClusterFirst is asked for and the kubelet knows no cluster DNS, else empty
+    (EVT-10).
+    """
+    if settings.cluster_dns or pod.spec.dns_policy == "None" or not _cluster_first(pod):
+        return ""
     named = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
     return (
         f'pod: "{named}". kubelet does not have ClusterDNS IP configured and cannot create Pod using '

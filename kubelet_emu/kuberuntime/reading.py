@@ -328,7 +328,6 @@ class Reader:
 
 
 def _listed(container: cri.Container) -> RunningContainer:
-    notes = labels.parse_container_annotations(container.annotations)
     return RunningContainer(
         id=container.id,
         name=container.labels.get(labels.CONTAINER_NAME, container.metadata.name),
@@ -336,5 +335,5 @@ def _listed(container: cri.Container) -> RunningContainer:
         sandbox_id=container.pod_sandbox_id,
         created_at_ns=container.created_at,
         image=container.image.image,
-        hash=notes.hash,
+        hash=labels.hash_of(container.annotations),
     )

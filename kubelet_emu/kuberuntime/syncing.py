@@ -30,6 +30,7 @@ from kubelet_emu.kuberuntime.gotext import format_pod
 from kubelet_emu.kuberuntime.grace import KillReason
 from kubelet_emu.kuberuntime.images_manager import ImageManager, ImageRequest
 from kubelet_emu.kuberuntime.kill import Killer, KillRequest
+from kubelet_emu.kuberuntime.podnet import missing_cluster_dns_text
 from kubelet_emu.kuberuntime.podrefs import field_path
 from kubelet_emu.kuberuntime.reading import running_pod_of, sandbox_ips
 from kubelet_emu.kuberuntime.removal import Remover
@@ -84,6 +85,13 @@ class SyncParts:
 
 class _Stop(Exception):
     """Ends a sync early; what it left behind is in the results already."""
+
+
+def _works_in_sandbox(pod: Pod, actions: PodActions) -> bool:
+    """Whether the rest of the sync calls the runtime at all; most syncs of a quiet pod do not."""
+    starts = (actions.ephemeral_to_start, actions.init_to_start, actions.regular_to_start)
+    resizes = actions.to_update or actions.update_pod_resources or actions.update_pod_level_resources
+    return any(starts) or bool(resizes) or any(volume.image is not None for volume in pod.spec.volumes)
 
 
 class PodSyncer:
@@ -151,12 +159,24 @@ class PodSyncer:
         sandbox_id, pod_ips = actions.sandbox_id, self._status.ips
         if actions.create_sandbox:
             sandbox_id, pod_ips = await self._create_sandbox(actions, pod_ips)
+        self._results.append(SyncResult(SyncAction.CONFIG_POD_SANDBOX, sandbox_id))
+        self._tell_missing_dns()
+        if _works_in_sandbox(pod, actions):
+            await self._starts(actions, await self._context(actions, sandbox_id, pod_ips))
+
+    def _tell_missing_dns(self) -> None:
+        text = missing_cluster_dns_text(self._pod, self._parts.settings)
+        if text:
+            self._parts.events.event(self._pod, "Warning", "MissingClusterDNS", text)
+
+    async def _context(self, actions: PodActions, sandbox_id: str, pod_ips: tuple[str, ...]) -> SyncContext:
+        """Rebuild the sandbox config and ensure image volumes: what every start needs (RST-087)."""
+        parts, pod = self._parts, self._pod
         config = sandbox_config(
             pod, actions.attempt, parts.settings, parts.node, userns_host_id=self._userns_host_id
         )
-        self._results.append(SyncResult(SyncAction.CONFIG_POD_SANDBOX, sandbox_id))
         handler = self._handler(SyncAction.CONFIG_POD_SANDBOX, "ConfigPodSandboxError")
-        context = SyncContext(
+        return SyncContext(
             pod=pod,
             status=self._status,
             sandbox_id=sandbox_id,
@@ -166,7 +186,6 @@ class PodSyncer:
             image_volumes=await self._image_volumes(config, handler),
             userns_host_id=self._userns_host_id,
         )
-        await self._starts(actions, context)
 
     # -- killing --
 

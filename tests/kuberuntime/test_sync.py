@@ -18,6 +18,7 @@ from kubelet_emu.api.types import (
 from kubelet_emu.container.runtime import SyncAction
 from kubelet_emu.errors import PeerError
 from kubelet_emu.seams import ProbeKind, ProbeOutcome
+from kubelet_emu.settings import KubeletSettings
 from trio_grpc import Code, StatusError
 
 RULE = ContainerRestartRule(
@@ -502,5 +503,30 @@ def test_every_sync_records_its_decision(on_bench, a_pod):
         assert "RST-030(none)" in why
         assert inputs == {"containers": {}, "sandboxes": [], "restartAll": False}
         assert outcome == {"killPod": True, "createSandbox": True, "regular": [0]}
+
+    on_bench(body)
+
+
+def test_evt_10_a_missing_cluster_dns_is_told_at_each_sync(on_bench, a_pod):
+    async def body(bench):
+        pod = a_pod("a")
+        await bench.sync(pod)
+        await bench.sync(pod)
+        assert bench.events.reasons().count("MissingClusterDNS") == 2
+
+    on_bench(body, settings=KubeletSettings(cluster_dns=()))
+
+
+def test_a_quiet_sync_calls_nothing_and_still_asks_for_a_relist(on_bench, a_pod):
+    async def body(bench):
+        pod = a_pod("a")
+        await bench.sync(pod)
+        bench.take_calls()
+        status = await bench.status(pod)
+        bench.cri.reads.clear()
+        result = await bench.runtime.sync_pod(pod, status, restart_all_containers=False)
+        assert (bench.take_calls(), bench.cri.reads) == ([], [])
+        # POD-601: any result without an error leads to a relist
+        assert [r.action for r in result.results] == [SyncAction.CONFIG_POD_SANDBOX]
 
     on_bench(body)
