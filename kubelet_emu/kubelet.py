@@ -69,6 +69,7 @@ from kubelet_emu.runtime_health import RuntimeHealth
 from kubelet_emu.seams import ProbeKind, ProbeOutcome, ProbeUpdate, Recorder
 from kubelet_emu.settings import KubeletSettings
 from kubelet_emu.status.manager import StatusManager
+from kubelet_emu.status.update import needs_readiness_resync
 from kubelet_emu.syncloop import Channel as LoopChannel
 from kubelet_emu.syncloop import SyncLoop
 from kubelet_emu.volumes.content import secret_data
@@ -427,11 +428,12 @@ class Kubelet:
                 self._remove_pod(pod)
         else:
             for pod in update.pods:
-                self.pods.put(pod)
+                self._reconcile_pod(pod)
         self._consumed.add(update.source)
 
     def _add_pods(self, pods: Sequence[Pod]) -> None:
         """HandlePodAdditions: oldest first, admission before the worker hears of it (POD-301, POD-302)."""
+        self.status.backfill_pod_resize_conditions(pods)
         for pod in sorted(pods, key=lambda each: each.metadata.creation_timestamp or 0):
             self.pods.put(pod)
             if is_mirror_pod(pod):
@@ -444,6 +446,16 @@ class Kubelet:
                     self._reject(pod, refusal)
                     continue
             self._update_worker(UpdateType.CREATE, pod)
+
+    def _reconcile_pod(self, pod: Pod) -> None:
+        """HandlePodReconcile: a status written by others changes nothing but for gates and evictions (POD-305)."""
+        self.pods.put(pod)
+        if is_mirror_pod(pod):
+            return
+        if needs_readiness_resync(pod):
+            self._update_worker(UpdateType.SYNC, pod)
+        if phase_of(pod) == "Failed" and pod.status.reason == "Evicted":
+            self._delete_dead(uid_of(pod), keep=0)
 
     def _remove_pod(self, pod: Pod) -> None:
         """HandlePodRemoves (POD-304). Housekeeping repeats the work if sources are not ready yet."""
@@ -471,16 +483,19 @@ class Kubelet:
             self._clean_up_containers(event)
 
     def _clean_up_containers(self, event: PlegEvent) -> None:
-        try:
-            status = self.cache.get(event.pod_uid)
-        except PeerError:
-            return
+        """Leave one dead instance of a name beside its successor, none of a pod that is gone (POD-1007)."""
         if self.workers.content_should_be_removed(event.pod_uid):
-            dead = dead_beyond(status, 0)
+            self._delete_dead(event.pod_uid, keep=0)
         else:
             keep = max(self.settings.max_dead_containers_per_container, 1)
-            dead = dead_beyond(status, keep, died_id=event.container_id)
-        for container_id in dead:
+            self._delete_dead(event.pod_uid, keep=keep, died_id=event.container_id)
+
+    def _delete_dead(self, uid: str, *, keep: int, died_id: str = "") -> None:
+        try:
+            status = self.cache.get(uid)
+        except PeerError:
+            return
+        for container_id in dead_beyond(status, keep, died_id=died_id):
             try:
                 self._dead_send.send_nowait(container_id)
             except trio.WouldBlock:

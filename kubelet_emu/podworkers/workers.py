@@ -411,4 +411,5 @@ def _outcome(record: Record | None) -> dict[str, object]:
         "evicted": record.evicted,
         "deleted": record.deleted,
         "restartRequested": record.restart_requested,
+        "startedTerminating": record.started_terminating,
     }
