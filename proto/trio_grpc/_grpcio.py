@@ -1,7 +1,4 @@
-"""The one door to grpcio, opened by the first socket: importing it costs more than all of this package.
-"""
-package.
-"""
+"""The one door to grpcio, opened by the first socket: importing it costs more than this whole package."""
 
 import importlib
 from typing import Any

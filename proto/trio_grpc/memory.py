@@ -114,12 +114,12 @@ class MemoryServer:
         """
         if self._nursery is None:
             return
-        self._nursery.cancel_scope.cancel()
         self._nursery = None
         self.sockets.unbind(self.path, self)
         for worker in [*self._busy, *self._idle]:
             if worker.call is not None:
                 worker.call.fail(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
+            worker.scope.cancel()
 
     def hand_over(self, call: "_UnaryCall | _StreamCall") -> None:
         """Used by channels: give a call to a worker."""

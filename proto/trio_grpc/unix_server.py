@@ -111,7 +111,6 @@ class UnixServer:
         """
         if self._nursery is None:
             return
-        self._nursery.cancel_scope.cancel()
         self._nursery = None
         if self._socket is not None:
             self._socket.give_back()
