@@ -1,5 +1,4 @@
-"""What happens to one container's image: policy, presence, credentials, back-off, and the texts about it
-(pure).
+"""What happens to one container's image: policy, presence, credentials, back-off, and its texts (pure).
 
 Mirrors ``pkg/kubelet/images/image_manager.go`` (IMG-03 to IMG-11), ``pullmanager`` (IMG-25, IMG-26) and
 ``types.go``. The shell in ``images_manager`` asks the runtime and comes back here for each step.

@@ -7,8 +7,10 @@ work: ``reading`` observes, ``actions`` decides, ``syncing`` acts step by step w
 
 import random
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 import trio
+from attrs import frozen
 
 from kubelet_emu.api.types import Pod
 from kubelet_emu.container.runtime import RunningPod, RuntimePodStatus, SyncPodResult
@@ -49,7 +51,160 @@ from node_host.net import Net
 from trio_grpc import StatusError
 from trio_grpc.services.runtime_v1 import ImageServiceClient, RuntimeServiceClient
 
-__all__ = ["KubeRuntime"]
+__all__ = ["KubeRuntime", "OptionalSeams"]
+
+
+class OptionalSeams(TypedDict, total=False):
+    """Seams that may be left out; ``kubelet_emu.kuberuntime.nulls`` then serves."""
+
+    node: NodeFacts
+    volumes: VolumePaths
+    objects: ObjectLookup
+    services: Services
+    pods: PodStates
+    options: ContainerOptions
+    lifecycle: InternalLifecycle
+    actuated: ActuatedResources
+    dynamic: DynamicResources
+    classes: RuntimeClasses
+    credentials: PullCredentials
+    on_sandbox_ready: OnSandboxReady
+
+
+class _AllSeams(TypedDict):
+    node: NodeFacts
+    volumes: VolumePaths
+    objects: ObjectLookup
+    services: Services
+    pods: PodStates
+    options: ContainerOptions
+    lifecycle: InternalLifecycle
+    actuated: ActuatedResources
+    dynamic: DynamicResources
+    classes: RuntimeClasses
+    credentials: PullCredentials
+    on_sandbox_ready: OnSandboxReady
+
+
+def _with_defaults(given: OptionalSeams) -> _AllSeams:
+    return {
+        "node": given.get("node") or NodeFacts(),
+        "volumes": given.get("volumes") or nulls.NoVolumes(),
+        "objects": given.get("objects") or nulls.NoObjects(),
+        "services": given.get("services") or nulls.MasterService(),
+        "pods": given.get("pods") or nulls.NoPodStates(),
+        "options": given.get("options") or nulls.NoOptions(),
+        "lifecycle": given.get("lifecycle") or nulls.NoInternalLifecycle(),
+        "actuated": given.get("actuated") or nulls.MemoryActuated(),
+        "dynamic": given.get("dynamic") or nulls.NoDynamicResources(),
+        "classes": given.get("classes") or nulls.DefaultRuntimeClasses(),
+        "credentials": given.get("credentials") or nulls.NoCredentials(),
+        "on_sandbox_ready": given.get("on_sandbox_ready") or nulls.NoSandboxReady(),
+    }
+
+
+@frozen(kw_only=True)
+class _Kit:
+    """What the parts share, with the defaults filled in; makes the parts that need many of these."""
+
+    calls: CriCalls
+    clock: NodeClock
+    rng: random.Random
+    files: Files
+    events: EventRecorder
+    recorder: Recorder
+    probes: ProbeView
+    settings: KubeletSettings
+    node: NodeFacts
+    volumes: VolumePaths
+    objects: ObjectLookup
+    services: Services
+    pods: PodStates
+    options: ContainerOptions
+    lifecycle: InternalLifecycle
+    actuated: ActuatedResources
+    dynamic: DynamicResources
+    classes: RuntimeClasses
+    credentials: PullCredentials
+    on_sandbox_ready: OnSandboxReady
+
+    def remover(self, killer: Killer) -> Remover:
+        return Remover(
+            self.calls,
+            clock=self.clock,
+            files=self.files,
+            recorder=self.recorder,
+            settings=self.settings,
+            killer=killer,
+            lifecycle=self.lifecycle,
+            pods=self.pods,
+        )
+
+    def image_manager(self) -> ImageManager:
+        return ImageManager(
+            self.calls,
+            clock=self.clock,
+            events=self.events,
+            recorder=self.recorder,
+            settings=self.settings,
+            credentials=self.credentials,
+        )
+
+    def starter(self, images: ImageManager, killer: Killer, hooks: HookRunner) -> Starter:
+        mounter = Mounter(
+            files=self.files, volumes=self.volumes, settings=self.settings, node=self.node, rng=self.rng
+        )
+        return Starter(
+            self.calls,
+            images=images,
+            mounter=mounter,
+            killer=killer,
+            hooks=hooks,
+            files=self.files,
+            events=self.events,
+            recorder=self.recorder,
+            settings=self.settings,
+            node=self.node,
+            seams=StarterSeams(
+                objects=self.objects,
+                services=self.services,
+                volumes=self.volumes,
+                options=self.options,
+                lifecycle=self.lifecycle,
+                actuated=self.actuated,
+            ),
+        )
+
+    def sync_parts(
+        self,
+        killer: Killer,
+        remover: Remover,
+        starter: Starter,
+        images: ImageManager,
+        backoff: BackOffTable,
+    ) -> SyncParts:
+        return SyncParts(
+            calls=self.calls,
+            clock=self.clock,
+            files=self.files,
+            events=self.events,
+            recorder=self.recorder,
+            probes=self.probes,
+            settings=self.settings,
+            node=self.node,
+            killer=killer,
+            remover=remover,
+            starter=starter,
+            resizer=Resizer(self.calls, self.actuated),
+            images=images,
+            backoff=backoff,
+            lifecycle=self.lifecycle,
+            actuated=self.actuated,
+            pods=self.pods,
+            dynamic=self.dynamic,
+            classes=self.classes,
+            on_sandbox_ready=self.on_sandbox_ready,
+        )
 
 
 class KubeRuntime:
@@ -74,34 +229,30 @@ class KubeRuntime:
         recorder: Recorder,
         probes: ProbeView,
         settings: KubeletSettings,
-        node: NodeFacts | None = None,
-        volumes: VolumePaths | None = None,
-        objects: ObjectLookup | None = None,
-        services: Services | None = None,
-        pods: PodStates | None = None,
-        options: ContainerOptions | None = None,
-        lifecycle: InternalLifecycle | None = None,
-        actuated: ActuatedResources | None = None,
-        dynamic: DynamicResources | None = None,
-        classes: RuntimeClasses | None = None,
-        credentials: PullCredentials | None = None,
-        on_sandbox_ready: OnSandboxReady | None = None,
+        **seams: Unpack[OptionalSeams],
     ) -> None:
         self._clock = clock
         self._settings = settings
-        facts = node or NodeFacts()
-        inner = lifecycle or nulls.NoInternalLifecycle()
-        states = pods or nulls.NoPodStates()
-        mounted = volumes or nulls.NoVolumes()
+        self._userns: dict[str, int] = {}
         self.calls = CriCalls(
             runtime, images, request_timeout_seconds=settings.runtime_request_timeout_seconds
         )
         self.backoff = BackOffTable(
             crash_loop_limits(settings.crash_loop_backoff_max_seconds, settings.gates)
         )
-        self.actuated = actuated or nulls.MemoryActuated()
-        self._userns: dict[str, int] = {}
         self._reader = Reader(self.calls, clock, files)
+        kit = _Kit(
+            calls=self.calls,
+            clock=clock,
+            rng=rng,
+            files=files,
+            events=events,
+            recorder=recorder,
+            probes=probes,
+            settings=settings,
+            **_with_defaults(seams),
+        )
+        self.actuated = kit.actuated
         self.hooks = HookRunner(
             run_command=self._run_command,
             pod_address=self._pod_address,
@@ -112,66 +263,10 @@ class KubeRuntime:
         self._killer = Killer(
             self.calls, clock=clock, events=events, recorder=recorder, hooks=self.hooks, nursery=nursery
         )
-        self._remover = Remover(
-            self.calls,
-            clock=clock,
-            files=files,
-            recorder=recorder,
-            settings=settings,
-            killer=self._killer,
-            lifecycle=inner,
-            pods=states,
-        )
-        self.images = ImageManager(
-            self.calls,
-            clock=clock,
-            events=events,
-            recorder=recorder,
-            settings=settings,
-            credentials=credentials or nulls.NoCredentials(),
-        )
-        starter = Starter(
-            self.calls,
-            images=self.images,
-            mounter=Mounter(files=files, volumes=mounted, settings=settings, node=facts, rng=rng),
-            killer=self._killer,
-            hooks=self.hooks,
-            files=files,
-            events=events,
-            recorder=recorder,
-            settings=settings,
-            node=facts,
-            seams=StarterSeams(
-                objects=objects or nulls.NoObjects(),
-                services=services or nulls.MasterService(),
-                volumes=mounted,
-                options=options or nulls.NoOptions(),
-                lifecycle=inner,
-                actuated=self.actuated,
-            ),
-        )
-        self._parts = SyncParts(
-            calls=self.calls,
-            clock=clock,
-            files=files,
-            events=events,
-            recorder=recorder,
-            probes=probes,
-            settings=settings,
-            node=facts,
-            killer=self._killer,
-            remover=self._remover,
-            starter=starter,
-            resizer=Resizer(self.calls, self.actuated),
-            images=self.images,
-            backoff=self.backoff,
-            lifecycle=inner,
-            actuated=self.actuated,
-            pods=states,
-            dynamic=dynamic or nulls.NoDynamicResources(),
-            classes=classes or nulls.DefaultRuntimeClasses(),
-            on_sandbox_ready=on_sandbox_ready or nulls.NoSandboxReady(),
-        )
+        self._remover = kit.remover(self._killer)
+        self.images = kit.image_manager()
+        starter = kit.starter(self.images, self._killer, self.hooks)
+        self._parts = kit.sync_parts(self._killer, self._remover, starter, self.images, self.backoff)
 
     async def get_pods(self, *, include_exited: bool) -> tuple[RunningPod, ...]:
         """All pods that the runtime lists, sorted by uid (POD-904, POD-919)."""
