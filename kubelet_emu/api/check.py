@@ -7,8 +7,7 @@ validation.
 from attrs import evolve, frozen
 
 from kubelet_emu.api.defaults import default_pod
-from kubelet_emu.api.manifests import LoadedInput
-from kubelet_emu.api.objects import LoadedObject
+from kubelet_emu.api.objects import LoadedInput, LoadedObject
 from kubelet_emu.api.strategy import prepare_for_create, warnings_of
 from kubelet_emu.api.types import Pod
 from kubelet_emu.api.validation import validate_pod_create

@@ -7,18 +7,15 @@ input. API-170, API-180 to API-186.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from kubelet_emu.api.objects import LoadedObject, objects_of
-from kubelet_emu.api.types import ApiObject, ConfigMap, Pod, Secret
+from kubelet_emu.api.objects import LoadedInput, LoadedObject, objects_of
 from kubelet_emu.api.yaml_source import parse_documents
-from kubelet_emu.errors import CallerError, Problem
+from kubelet_emu.errors import Problem
 
 __all__ = ["MAX_FILE_BYTES", "MAX_PROBLEMS", "LoadedInput", "LoadedObject", "Readable", "load", "load_text"]
-
-T = TypeVar("T", bound=ApiObject)
 
 MAX_FILE_BYTES: Final = 3 * 1024 * 1024
 """Most bytes one file may have: the API server's limit on a request (API-186)."""
@@ -34,42 +31,6 @@ class Readable(Protocol):
     """Standard input, or anything else that bytes can be read from."""
 
     def read(self, size: int, /) -> bytes: ...
-
-
-@frozen
-class LoadedInput:
-    """What was read: all objects in the order of the input, and all problems with file, line and path."""
-
-    objects: tuple[LoadedObject, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-    def values(self, cls: type[T]) -> tuple[T, ...]:
-        """All values of one class."""
-        return tuple(loaded.value for loaded in self.objects if isinstance(loaded.value, cls))
-
-    @property
-    def pods(self) -> tuple[Pod, ...]:
-        """The pods, as written: neither defaulted nor validated."""
-        return self.values(Pod)
-
-    @property
-    def config_maps(self) -> tuple[ConfigMap, ...]:
-        return self.values(ConfigMap)
-
-    @property
-    def secrets(self) -> tuple[Secret, ...]:
-        return self.values(Secret)
-
-    @property
-    def others(self) -> tuple[LoadedObject, ...]:
-        """All objects that are none of the above."""
-        return tuple(o for o in self.objects if not isinstance(o.value, Pod | ConfigMap | Secret))
-
-    def raise_problems(self) -> "LoadedInput":
-        """Itself if there are no problems; raises ``CallerError`` with all of them otherwise."""
-        if self.problems:
-            raise CallerError(self.problems)
-        return self
 
 
 def load_text(text: str, *, file: str = "-") -> LoadedInput:

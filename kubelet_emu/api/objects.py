@@ -5,7 +5,7 @@ API-180 to API-186, API-240.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from attrs import evolve, field, frozen
 
@@ -13,9 +13,11 @@ from kubelet_emu.api.codec import from_json, pod_from_json
 from kubelet_emu.api.strict import check_strict, nearest
 from kubelet_emu.api.types import ApiObject, ConfigMap, Event, Lease, Node, Pod, Secret
 from kubelet_emu.api.yaml_source import Document, line_of
-from kubelet_emu.errors import Problem
+from kubelet_emu.errors import CallerError, Problem
 
-__all__ = ["LoadedObject", "Source", "objects_of"]
+__all__ = ["LoadedInput", "LoadedObject", "Source", "objects_of"]
+
+T = TypeVar("T", bound=ApiObject)
 
 _TYPED: Mapping[str, tuple[str, type[ApiObject]]] = {
     "Pod": ("v1", Pod),
@@ -74,6 +76,42 @@ class LoadedObject:
     json: Mapping[str, Any]
     value: ApiObject | None
     source: Source
+
+
+@frozen
+class LoadedInput:
+    """What was read: all objects in the order of the input, and all problems with file, line and path."""
+
+    objects: tuple[LoadedObject, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def values(self, cls: type[T]) -> tuple[T, ...]:
+        """All values of one class."""
+        return tuple(loaded.value for loaded in self.objects if isinstance(loaded.value, cls))
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods, as written: neither defaulted nor validated."""
+        return self.values(Pod)
+
+    @property
+    def config_maps(self) -> tuple[ConfigMap, ...]:
+        return self.values(ConfigMap)
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        return self.values(Secret)
+
+    @property
+    def others(self) -> tuple[LoadedObject, ...]:
+        """All objects that are none of the above."""
+        return tuple(o for o in self.objects if not isinstance(o.value, Pod | ConfigMap | Secret))
+
+    def raise_problems(self) -> "LoadedInput":
+        """Itself if there are no problems; raises ``CallerError`` with all of them otherwise."""
+        if self.problems:
+            raise CallerError(self.problems)
+        return self
 
 
 def _text(obj: Mapping[str, Any], name: str) -> str:

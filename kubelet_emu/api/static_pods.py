@@ -1,4 +1,4 @@
-"""What a static pod may not refer to (pure; mirrors ``pkg/api/pod/util.go`` HasAPIObjectReference; API-174)."""
+"""What a static pod may not refer to (pure; mirrors HasAPIObjectReference of ``pkg/api/pod``; API-174)."""
 
 from collections.abc import Iterator
 

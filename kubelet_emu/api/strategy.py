@@ -61,13 +61,13 @@ def drop_disabled_fields(spec: PodSpec, gates: Gates, stored: PodSpec | None = N
     """The spec without fields whose gate is off and that the stored spec does not use (API-033, API-035)."""
     if not gates.restart_rules and not (stored is not None and restart_rules_in_use(stored)):
         spec = _drop_restart_rules(spec)
-    if not gates.enabled("ContainerStopSignals") and _uses_stop_signal(spec):
-        if stored is None or not _uses_stop_signal(stored):
-            spec = evolve(
-                spec,
-                containers=_without_stop_signal(spec.containers),
-                init_containers=_without_stop_signal(spec.init_containers),
-            )
+    stop_signal_stored = stored is not None and _uses_stop_signal(stored)
+    if _uses_stop_signal(spec) and not gates.enabled("ContainerStopSignals") and not stop_signal_stored:
+        spec = evolve(
+            spec,
+            containers=_without_stop_signal(spec.containers),
+            init_containers=_without_stop_signal(spec.init_containers),
+        )
     if spec.scheduling_group is not None and (stored is None or stored.scheduling_group is None):
         spec = evolve(spec, scheduling_group=None)
     return spec
@@ -91,7 +91,7 @@ def prepare_for_create(pod: Pod, gates: Gates) -> Pod:
 
 
 def prepare_for_update(new: Pod, old: Pod, gates: Gates) -> Pod:
-    """For the main resource, ``ephemeralcontainers`` and ``resize``: the stored status, generation (API-031)."""
+    """For the main resource, ``ephemeralcontainers`` and ``resize``: stored status, generation (API-031)."""
     spec = drop_disabled_fields(new.spec, gates, old.spec)
     generation = old.metadata.generation or 0
     if spec != old.spec:
