@@ -65,7 +65,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; never ends in a traceback for bad input or a broken pipe."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="kubelet-emu", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
