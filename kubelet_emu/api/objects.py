@@ -172,7 +172,11 @@ def _default_namespace(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     if kind in _CLUSTER_SCOPED or (metadata is not None and not isinstance(metadata, Mapping)):
         return obj
     known: Mapping[str, Any] = cast("Mapping[str, Any]", metadata) or {}
-    return obj if known.get("namespace") else {**obj, "metadata": {**known, "namespace": "default"}}
+    return (
+        obj
+        if known.get("namespace") not in (None, "")
+        else {**obj, "metadata": {**known, "namespace": "default"}}
+    )
 
 
 def _object(value: Any, source: Source, depth: int = 0) -> Iterator[LoadedObject | Problem]:

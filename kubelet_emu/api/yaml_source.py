@@ -118,7 +118,7 @@ def _tagged(tag: str, text: str, line: int) -> Any:
         return text
     if kind == "binary":
         try:
-            return base64.b64decode(text, validate=False).decode()
+            return base64.b64decode("".join(text.split()), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise _Refused("!!binary value is not base64 of UTF-8 text", line) from None
     if kind == "null":
