@@ -85,8 +85,7 @@ class SyncLoop:
     async def run(self) -> None:
         """Dispatch events, one at a time, until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tick, Channel.SYNC_TICK, SYNC_TICK_SECONDS)
-            nursery.start_soon(self._tick, Channel.HOUSEKEEPING_TICK, self._housekeeping_period_seconds)
+            nursery.start_soon(self._tick)
             pause_seconds = UNHEALTHY_FIRST_SECONDS
             while True:
                 if self._healthy():
@@ -106,10 +105,21 @@ class SyncLoop:
         channel = ready[0] if len(ready) == 1 else self._rng.choice(ready)
         await self._handlers[channel](self._queues[channel].popleft())
 
-    async def _tick(self, channel: Channel, period_seconds: float) -> None:
-        """A ticker holds at most one tick: a slow loop sees fewer of them, never a burst."""
+    async def _tick(self) -> None:
+        """Both tickers, which start together. One holds at most one tick: a slow loop sees fewer, never a burst."""
+        ticks = {
+            Channel.SYNC_TICK: SYNC_TICK_SECONDS,
+            Channel.HOUSEKEEPING_TICK: self._housekeeping_period_seconds,
+        }
+        start_seconds = self._clock.elapsed_seconds()
+        due = {channel: start_seconds + period for channel, period in ticks.items()}
         while True:
-            await self._clock.sleep(period_seconds)
-            if not self._queues[channel]:
-                self._queues[channel].append(None)
-                self._arrived.set()
+            await self._clock.sleep_until(min(due.values()))
+            now = self._clock.elapsed_seconds()
+            for channel, period in ticks.items():
+                if due[channel] > now:
+                    continue
+                due[channel] += period * (1 + (now - due[channel]) // period)
+                if not self._queues[channel]:
+                    self._queues[channel].append(None)
+                    self._arrived.set()
