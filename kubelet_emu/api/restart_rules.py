@@ -4,14 +4,11 @@ Shared by the validation of status updates and by whoever has to predict the kub
 API-222, RST-002.
 """
 
-from attrs import frozen
-
 from kubelet_emu.api.types import Container, ContainerRestartRule, PodSpec
 
 __all__ = [
     "RESTART",
     "RESTART_ALL",
-    "RestartGates",
     "all_containers_could_restart",
     "container_should_restart",
     "is_container_restartable",
@@ -22,14 +19,6 @@ __all__ = [
 
 RESTART = "Restart"
 RESTART_ALL = "RestartAllContainers"
-
-
-@frozen
-class RestartGates:
-    """The two gates that matter here."""
-
-    restart_rules: bool = True
-    restart_all: bool = True
 
 
 def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:

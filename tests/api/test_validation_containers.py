@@ -19,7 +19,7 @@ from kubelet_emu.api.field_errors import (
     too_many,
 )
 from kubelet_emu.api.types import Container
-from kubelet_emu.api.validation import validate_pod_create
+from kubelet_emu.api.validation import Options, validate_pod_create
 
 C0 = "spec.containers[0]"
 
@@ -435,4 +435,97 @@ def test_ephemeral_containers_api_060_091_092(a_pod, texts):
         f"{place}.livenessProbe: {why}",
         f"{place}.volumeMounts[0].subPath: {why}",
         "spec.ephemeralContainers: Forbidden: cannot be set on create",
+    ]
+
+
+E0 = f"{C0}.env[0].valueFrom"
+
+
+@pytest.mark.parametrize(
+    ("source", "paths"),
+    [
+        ({"fieldRef": {}}, ["fieldRef.fieldPath"]),
+        ({"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}, ["fieldRef.fieldPath"]),
+        ({"fieldRef": {"fieldPath": "metadata.labels"}}, ["fieldRef.fieldPath"]),
+        ({"fieldRef": {"fieldPath": "metadata.labels['-']"}}, ["fieldRef"]),
+        ({"fieldRef": {"fieldPath": "spec.host"}}, []),
+        ({"resourceFieldRef": {}}, ["resourceFieldRef.resource"]),
+        ({"resourceFieldRef": {"resource": "limits.x"}}, ["resourceFieldRef.resource"]),
+        ({"resourceFieldRef": {"resource": "limits.hugepages-2Mi", "divisor": "1Mi"}}, []),
+        ({"resourceFieldRef": {"resource": "limits.memory", "divisor": "1m"}}, ["resourceFieldRef.divisor"]),
+        ({"configMapKeyRef": {"name": "A", "key": ""}}, ["configMapKeyRef.name", "configMapKeyRef.key"]),
+        ({"secretKeyRef": {"name": "a", "key": "b/c"}}, ["secretKeyRef.key"]),
+        ({"fileKeyRef": {}}, ["fileKeyRef.key", "fileKeyRef.volumeName", "fileKeyRef.path"]),
+    ],
+)
+def test_value_from_api_125_to_127(a_container, source, paths):
+    pod = a_container(env=[{"name": "A", "valueFrom": source}])
+    assert [error.path for error in validate_pod_create(pod)] == [f"{E0}.{path}" for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("source", "paths"),
+    [
+        ({"prefix": "a=", "configMapRef": {"name": "a"}}, ["[0].prefix"]),
+        ({"configMapRef": {}}, ["[0].configMapRef.name"]),
+        ({"secretRef": {"name": "A"}}, ["[0].secretRef.name"]),
+        ({"secretRef": {"name": "a"}, "configMapRef": {"name": "a"}}, [""]),
+    ],
+)
+def test_env_from_api_124(a_container, source, paths):
+    errors = validate_pod_create(a_container(envFrom=[source]))
+    assert [error.path for error in errors] == [f"{C0}.envFrom{path}" for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("context", "paths"),
+    [
+        ({"seccompProfile": {"type": ""}}, ["seccompProfile.type"]),
+        ({"seccompProfile": {"type": "x"}}, ["seccompProfile.type"]),
+        (
+            {"seccompProfile": {"type": "Localhost", "localhostProfile": "/a"}},
+            ["seccompProfile.localhostProfile"],
+        ),
+        (
+            {"seccompProfile": {"type": "Unconfined", "localhostProfile": "a"}},
+            ["seccompProfile.localhostProfile"],
+        ),
+        (
+            {"appArmorProfile": {"type": "Localhost", "localhostProfile": " "}},
+            ["appArmorProfile.localhostProfile"],
+        ),
+        ({"procMount": "x"}, ["procMount"]),
+    ],
+)
+def test_security_context_api_151_152(a_container, context, paths):
+    errors = validate_pod_create(a_container(securityContext=context))
+    assert [error.path for error in errors] == [f"{C0}.securityContext.{path}" for path in paths]
+
+
+def test_resize_policy_api_074(a_pod, texts):
+    policies = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}] * 2
+    pod = a_pod(restartPolicy="Never", containers=[{"name": "m", "image": "x", "resizePolicy": policies}])
+    never = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+    place = f"{C0}.resizePolicy"
+    assert texts(validate_pod_create(pod)) == [
+        f'{place}: Invalid value: "RestartContainer": {never}',
+        f'{place}[1]: Duplicate value: "cpu"',
+        f'{place}: Invalid value: "RestartContainer": {never}',
+    ]
+    empty = a_pod(containers=[{"name": "m", "image": "x", "resizePolicy": [{}]}])
+    assert texts(validate_pod_create(empty)) == [f"{place}: Required value"] * 2
+
+
+def test_resize_of_sidecars_switched_off_api_082(an_init):
+    pod = an_init(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "NotRequired"}])
+    (error,) = validate_pod_create(pod, options=Options(sidecar_resize=False))
+    assert error.detail == "must not be set for init containers"
+
+
+def test_windows_containers_api_063(a_pod):
+    context = {"privileged": True, "capabilities": {}, "windowsOptions": {}}
+    pod = a_pod(os={"name": "windows"}, containers=[{"name": "m", "image": "x", "securityContext": context}])
+    assert [error.path for error in validate_pod_create(pod)] == [
+        f"{C0}.securityContext.capabilities",
+        f"{C0}.securityContext.privileged",
     ]

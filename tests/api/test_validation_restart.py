@@ -2,6 +2,8 @@
 
 import pytest
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kubelet_emu.api.defaults import default_pod_spec
 from kubelet_emu.api.restart_rules import (
@@ -348,3 +350,30 @@ def test_sidecar_may_restart_with_gates_off_api_165():
     assert [e.path for e in validate_pod_status_update(new, old, options=NEITHER)] == [
         "metadata.resourceVersion"
     ]
+
+
+policies = st.sampled_from([None, "Always", "OnFailure", "Never"])
+rules = st.lists(
+    st.builds(
+        rule,
+        st.sampled_from(["Restart", "RestartAllContainers"]),
+        st.sampled_from(["In", "NotIn"]),
+        st.lists(st.integers(0, 3), max_size=2),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(["Always", "OnFailure", "Never"]), policies, rules, st.integers(0, 3), st.booleans())
+def test_a_kubelet_that_follows_the_rule_is_never_refused_api_253(
+    pod_policy, policy, own_rules, code, restart_all
+):
+    options = R_AND_A if restart_all else R_ONLY
+    container = c1(policy, *(own_rules if policy else ()))
+    restarts = container_should_restart(container, pod_policy, code, restart_all=restart_all)
+    errors = transition(pod_policy, [container], code, options)
+    anything_goes = restart_all and any(
+        r.action == "RestartAllContainers" for r in container.restart_policy_rules
+    )
+    assert errors == ([] if restarts or anything_goes else REFUSED)

@@ -321,3 +321,113 @@ def test_block_devices_api_136(a_pod, texts):
         "Ephemeral for block mode",
         f'{place}[1].devicePath: Invalid value: "/d": must be unique',
     ]
+
+
+@pytest.mark.parametrize(
+    ("devices", "mounts", "expected"),
+    [
+        ([{}], [], ["[0].name", "[0].name", "[0].devicePath"]),
+        ([{"name": "p", "devicePath": "/a"}, {"name": "p", "devicePath": "/b"}], [], ["[1].name"]),
+        ([{"name": "p", "devicePath": "../a"}], [], ["[0].devicePath"]),
+    ],
+)
+def test_more_block_devices_api_136(a_pod, devices, mounts, expected):
+    pod = a_pod(
+        volumes=[{"name": "p", "persistentVolumeClaim": {"claimName": "c"}}],
+        containers=[{"name": "m", "image": "x", "volumeDevices": devices, "volumeMounts": mounts}],
+    )
+    paths = [error.path for error in validate_pod_create(pod)]
+    assert paths == [f"{C0}.volumeDevices{place}" for place in expected]
+
+
+def test_a_volume_is_mounted_or_a_device_not_both_api_134_136(a_pod, texts):
+    pod = a_pod(
+        volumes=[{"name": "p", "persistentVolumeClaim": {"claimName": "c"}}],
+        containers=[
+            {
+                "name": "m",
+                "image": "x",
+                "volumeDevices": [{"name": "p", "devicePath": "/a"}],
+                "volumeMounts": [{"name": "p", "mountPath": "/a"}],
+            }
+        ],
+    )
+    assert texts(validate_pod_create(pod)) == [
+        f'{M}[0].name: Invalid value: "p": must not already exist in volumeDevices',
+        f'{M}[0].mountPath: Invalid value: "/a": must not already exist as a path in volumeDevices',
+        f'{C0}.volumeDevices[0].name: Invalid value: "p": must not already exist in volumeMounts',
+        f'{C0}.volumeDevices[0].devicePath: Invalid value: "/a": must not already exist as a path in '
+        f"volumeMounts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mount", "names"),
+    [
+        ({"mountPath": ""}, ["[0].mountPath"]),
+        ({"mountPropagation": "x"}, [".mountPropagation"]),
+        ({"recursiveReadOnly": "x"}, [".recursiveReadOnly"]),
+        ({"recursiveReadOnly": "Disabled"}, []),
+        (
+            {"recursiveReadOnly": "IfPossible", "readOnly": True, "mountPropagation": "HostToContainer"},
+            [".recursiveReadOnly"],
+        ),
+    ],
+)
+def test_more_mounts_api_134_135(a_pod, mount, names):
+    mounts = [{"name": "v", "mountPath": "/a", **mount}]
+    pod = a_pod(volumes=[{"name": "v"}], containers=[{"name": "m", "image": "x", "volumeMounts": mounts}])
+    assert [error.path for error in validate_pod_create(pod)] == [f"{M}{name}" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("volume", "paths"),
+    [
+        (
+            {"downwardAPI": {"items": [{"path": "", "resourceFieldRef": {"resource": "limits.cpu"}}]}},
+            ["downwardAPI.path", "downwardAPI.resourceFieldRef.containerName"],
+        ),
+        (
+            {
+                "downwardAPI": {
+                    "items": [
+                        {
+                            "path": "p",
+                            "fieldRef": {"fieldPath": "metadata.name"},
+                            "resourceFieldRef": {"resource": "limits.cpu"},
+                        }
+                    ]
+                }
+            },
+            ["downwardAPI"],
+        ),
+        (
+            {
+                "projected": {
+                    "sources": [
+                        {"configMap": {}},
+                        {
+                            "downwardAPI": {
+                                "items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.uid"}}] * 2
+                            }
+                        },
+                        {"serviceAccountToken": {"path": "p", "expirationSeconds": 2**32 + 1}},
+                    ]
+                }
+            },
+            [
+                "projected.sources[0].configMap.name",
+                "projected",
+                "projected.sources[2].serviceAccountToken.expirationSeconds",
+                "projected",
+                "projected.sources[2].serviceAccountToken",
+            ],
+        ),
+        ({"configMap": {"items": [{"key": "k", "path": ""}]}}, ["configMap.name", "configMap.items[0].path"]),
+        ({"image": {"reference": "a", "pullPolicy": "x"}}, ["image.pullPolicy"]),
+        ({"csi": {"driver": "d"}}, []),
+    ],
+)
+def test_more_volumes_api_131_to_133(a_pod, volume, paths):
+    errors = validate_pod_create(a_pod(volumes=[{"name": "v", **volume}]))
+    assert [error.path for error in errors] == [f"{V0}.{path}" for path in paths]
