@@ -4,7 +4,6 @@ The node is not known here: a callable runs one scenario with one seed and gives
 *meets its expectations* if every seed does; it *matches* if one seed reproduces one recording whole.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from kubelet_emu.lab.checks import CheckResult, Verdict, evaluate
 from kubelet_emu.lab.checks_timeline import Timeline
 from kubelet_emu.lab.compare import Comparison, Difference, compare
 from kubelet_emu.lab.invariants import check_trace
+from kubelet_emu.lab.rules import RULE
 from kubelet_emu.lab.scenarios import (
     AREAS,
     Scenario,
@@ -48,7 +48,6 @@ Against = Literal["recordings", "expectations", "both"]
 RunScenario = Callable[[Scenario, int], Trace]
 """Runs a scenario with a seed. Raises ``KubeletEmuError`` if it cannot, ``ScenarioSkipped`` to leave out."""
 
-RULE = re.compile(r"[A-Z]{2,5}-[A-Z]{0,4}\d{1,4}[a-z]?$")
 RULES_WINDOW_SECONDS = 1.5
 RULES_SHOWN_MAX = 40
 
@@ -173,6 +172,7 @@ def conform(
     run: RunScenario,
     *,
     seeds: Sequence[int] = (0,),
+    search: Sequence[int] = (),
     against: Against = "both",
     recordings: str | Path | None = None,
     done: Callable[[ScenarioReport], None] | None = None,
@@ -180,7 +180,7 @@ def conform(
     """Judge scenarios one after the other; ``done`` is told of each. See ``judge``."""
     reports: list[ScenarioReport] = []
     for scenario in scenarios:
-        report = judge(scenario, run, seeds=seeds, against=against, recordings=recordings)
+        report = judge(scenario, run, seeds=seeds, search=search, against=against, recordings=recordings)
         reports.append(report)
         if done is not None:
             done(report)
@@ -192,13 +192,15 @@ def judge(
     run: RunScenario,
     *,
     seeds: Sequence[int] = (0,),
+    search: Sequence[int] = (),
     against: Against = "both",
     recordings: str | Path | None = None,
 ) -> ScenarioReport:
     """Run a scenario with each seed and judge it.
 
     Recordings come from ``recordings``, a folder; without one, from those that ship. Once a seed has matched,
-    further seeds are run for the expectations only, and not at all ``against`` recordings alone.
+    further seeds are run for the expectations only, and not at all ``against`` recordings alone. Seeds of
+    ``search`` are added, one after the other, as long as there are recordings and none has matched.
     """
     known = load_recordings(scenario.id, recordings) if against != "expectations" else ()
     report = ScenarioReport(
@@ -210,7 +212,9 @@ def judge(
         seed=seeds[0] if seeds else 0,
         seeds=0,
     )
-    for seed in seeds:
+    for number, seed in enumerate((*seeds, *search)):
+        if number >= len(seeds) and report.recording is not RecordingVerdict.DIFFER:
+            break
         try:
             trace = run(scenario, seed)
         except ScenarioSkipped as reason:

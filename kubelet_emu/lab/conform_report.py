@@ -18,7 +18,7 @@ from kubelet_emu.lab.conform import (
 )
 from kubelet_emu.lab.scenarios import Scenario
 
-__all__ = ["as_json", "as_junit", "as_table", "explain", "listing", "report_lines"]
+__all__ = ["as_json", "as_junit", "as_table", "explain", "headline", "listing", "report_lines"]
 
 FORMAT = 1
 """Version of the JSON report."""
@@ -125,6 +125,12 @@ def _row(name: str, reports: Iterable[ScenarioReport]) -> tuple[str, ...]:
     met = [counts.expectations[one] for one in (Outcome.PASS, Outcome.FAIL, Outcome.SKIPPED)]
     matched = [counts.recordings[one] for one in (RecordingVerdict.MATCH, RecordingVerdict.DIFFER)]
     return name, *map(str, (counts.scenarios, *met, *matched))
+
+
+def headline(report: ScenarioReport) -> str:
+    """One scenario's outcome in one line, with a mark in front."""
+    mark = "–" if report.skipped else "✓" if report.ok else "✗"
+    return f"{mark} {report_lines(report)[0]}"
 
 
 def report_lines(report: ScenarioReport) -> list[str]:

@@ -35,6 +35,7 @@ from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
 from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.invariants import Monitor
+from kubelet_emu.lab.leftovers import SandboxesMade
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
@@ -197,11 +198,13 @@ class Node:
             )
             self.runtime = await self._stack.enter_async_context(runtime)
             await self._serve(options, runtime)
-        self.channel = await self._stack.enter_async_context(self._open(hooks=[self.calls]))
+        made = SandboxesMade()
+        self.channel = await self._stack.enter_async_context(self._open(hooks=[self.calls, made]))
         self._person = await self._stack.enter_async_context(self._open())
         self._runtime_client = RuntimeServiceClient(self._person)
         if options.cri_endpoint:
             await self._probe(options.cri_endpoint)
+            self._stack.push_async_callback(self._leave_nothing, made)
 
     async def _serve(self, options: NodeOptions, runtime: FakeRuntime) -> None:
         if options.transport == "memory":
@@ -237,6 +240,12 @@ class Node:
                     )
                 ]
             ) from error
+
+    async def _leave_nothing(self, made: SandboxesMade) -> None:
+        """Take our pods out of a runtime that is not ours; ours goes as a whole."""
+        with trio.CancelScope(shield=True):
+            await self.stop_kubelet()
+            await made.remove_all(self._runtime_client)
 
     # -- the kubelet --
 

@@ -3,7 +3,10 @@
 from typing import Any
 
 import trio
+from attrs import evolve
 
+from kubelet_emu.api.types import Pod
+from kubelet_emu.errors import PeerError
 from kubelet_emu.gates import Gates
 from kubelet_emu.lab.actions import perform
 from kubelet_emu.lab.node import Node, NodeOptions
@@ -11,7 +14,7 @@ from kubelet_emu.lab.scenarios import Scenario
 from kubelet_emu.trace.schema import Trace
 from node_host.loop import Pace, run
 
-__all__ = ["run_scenario", "run_scenario_in_node"]
+__all__ = ["perform_all", "run_scenario", "run_scenario_in_node"]
 
 
 def run_scenario(
@@ -22,8 +25,6 @@ def run_scenario(
     Raises ``CallerError`` for a pod or an action that cannot be carried out, ``PeerError`` for a runtime that
     does not answer.
     """
-    from attrs import evolve
-
     chosen = options or NodeOptions()
     settings = evolve(chosen.settings, gates=Gates({**chosen.settings.gates.overrides, **scenario.gates}))
     header: dict[str, Any] = {
@@ -33,7 +34,7 @@ def run_scenario(
         **chosen.header,
     }
     # The recordings were made through a proxy that outlived the kubelet, and so did its open calls.
-    chosen = evolve(chosen, settings=settings, header=header, hold_calls=True)
+    chosen = evolve(chosen, settings=settings, header=header, hold_calls=not chosen.cri_endpoint)
     return run(run_scenario_in_node, scenario, chosen, seed=chosen.seed, pace=pace, rate=rate)
 
 
@@ -41,21 +42,23 @@ async def run_scenario_in_node(scenario: Scenario, options: NodeOptions) -> Trac
     """The same inside a trio run that is there already."""
     async with Node(options) as node:
         pod = node.apply(scenario.pod)
-        zero = node.recorder.zero_seconds
-        async with trio.open_nursery() as nursery:
-            for action in scenario.actions:
-                await node.clock.sleep_until(zero + action.at_seconds)
-                # A slow action (an exec, a restart) does not hold up the ones after it.
-                nursery.start_soon(_perform, node, action, pod.metadata.namespace, pod.metadata.name)
-            await node.clock.sleep_until(zero + scenario.run_for_seconds)
-            nursery.cancel_scope.cancel()
+        await perform_all(node, scenario, pod, zero_seconds=node.recorder.zero_seconds)
         node.recorder.action("end")
     return node.trace
 
 
-async def _perform(node: Node, action: Any, namespace: str, pod: str) -> None:
-    from kubelet_emu.errors import PeerError
+async def perform_all(node: Node, scenario: Scenario, pod: Pod, *, zero_seconds: float) -> None:
+    """Carry a scenario's actions out, counted from ``zero_seconds`` of the node's clock, until its end."""
+    async with trio.open_nursery() as nursery:
+        for action in scenario.actions:
+            await node.clock.sleep_until(zero_seconds + action.at_seconds)
+            # A slow action (an exec, a restart) does not hold up the ones after it.
+            nursery.start_soon(_perform, node, action, pod.metadata.namespace, pod.metadata.name)
+        await node.clock.sleep_until(zero_seconds + scenario.run_for_seconds)
+        nursery.cancel_scope.cancel()
 
+
+async def _perform(node: Node, action: Any, namespace: str, pod: str) -> None:
     try:
         await perform(node, action, namespace=namespace, pod=pod)
     except PeerError as error:
