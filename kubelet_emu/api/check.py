@@ -1,4 +1,4 @@
-"""Loaded manifests to pods that can run, or to problems with file and line (pure).
+"""Loaded manifests to pods that can run, or to problems with file and line. (pure)
 
 Joins what ``kubectl create`` and the API server do in turn: defaults, fields of gates that are off,
 validation.

@@ -1,4 +1,4 @@
-"""JSON objects to API values and back, driven by tables made from the classes' annotations (pure).
+"""JSON objects to API values and back, driven by tables made from the classes' annotations. (pure)
 
 Reading is lenient, as the API machinery's is for stored objects: fields that a class does not know are kept
 in ``extra`` and written back, null equals absent, and a zero of a field that the API leaves out when zero
@@ -13,6 +13,8 @@ keep the order and presence of fields in one place, and let errors carry a path.
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
+
+from attrs import evolve
 
 from kubelet_emu.api.quantity import Quantity, QuantityError
 from kubelet_emu.api.schema import FieldPlan, Kind, Presence, Shape, plan_of
@@ -329,8 +331,6 @@ def pod_from_json(obj: object) -> Pod:
 
 def _converted(pod: Pod) -> Pod:
     """What the API machinery changes while it decodes a Pod: API-005 (service account alias) and API-006."""
-    from attrs import evolve
-
     seconds = pod.spec.termination_grace_period_seconds
     account = pod.spec.service_account_name or pod.spec.service_account
     spec = evolve(

@@ -1,9 +1,11 @@
-"""What the API server fills in before it stores a Pod (pure; mirrors ``pkg/apis/core/v1/defaults.go``).
+"""What the API server fills in before it stores a Pod. (pure)
 
 Defaulting is idempotent and also runs on objects read back from storage (API-010). ``default_pod`` adds,
 unless told not to, what the admission plugins add that every cluster runs and that need no other object: the
 two tolerations of API-022 and the priority of API-023. The service-account plugin's token volume (API-020)
 is not added. Rules API-010 to API-019, API-022, API-023, API-030.
+
+Mirrors ``pkg/apis/core/v1/defaults.go``.
 """
 
 from collections.abc import Mapping

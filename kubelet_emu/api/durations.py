@@ -1,4 +1,7 @@
-"""Go's duration texts, as configuration files use them: ``1h2m3.5s``, ``300ms`` (pure; API-202)."""
+"""Go's duration texts, as configuration files use them: ``1h2m3.5s``, ``300ms``. (pure)
+
+API-202.
+"""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Errors of a field as the API server words and joins them (pure).
+"""Errors of a field as the API server words and joins them. (pure)
 
 ``FieldError`` is a ``Problem`` whose message reads ``<type text>: <value>: <detail>``; its kind is the cause
 reason that a Status carries. API-040 to API-048.

@@ -1,7 +1,9 @@
-"""Image references: repository, tag and digest (pure; mirrors ``pkg/util/parsers/parsers.go``).
+"""Image references: repository, tag and digest. (pure)
 
 The grammar is that of the container registries' reference library: a reference without a registry lies in
 ``docker.io``, one without a path in ``docker.io/library``. API-015.
+
+Mirrors ``pkg/util/parsers/parsers.go``.
 """
 
 import re

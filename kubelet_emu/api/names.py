@@ -1,4 +1,4 @@
-"""Formats of names and what is wrong with one that does not fit, in the API server's words (pure).
+"""Formats of names and what is wrong with one that does not fit, in the API server's words. (pure)
 
 Each ``…_problems`` function returns messages; none means that the value is good. Lengths are bytes. The two
 blanks in ``'a',  or 'b'`` are the server's own. API-050, API-051, API-121, API-123, API-127.

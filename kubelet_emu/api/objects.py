@@ -1,4 +1,4 @@
-"""One JSON object of a manifest to a value, or to the problems that say why not (pure).
+"""One JSON object of a manifest to a value, or to the problems that say why not. (pure)
 
 Decides which kinds a node can take, unwraps lists, and tells how to get at the pod inside a workload.
 API-180 to API-186, API-240.

@@ -1,4 +1,7 @@
-"""The quality-of-service class of a pod (pure; mirrors ``pkg/apis/core/v1/helper/qos/qos.go``; API-030)."""
+"""The quality-of-service class of a pod. (pure)
+
+Mirrors ``pkg/apis/core/v1/helper/qos/qos.go``. API-030.
+"""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Resource quantities with the exact grammar, rounding and text of the API (pure).
+"""Resource quantities with the exact grammar, rounding and text of the API. (pure)
 
 A value is a whole number of nano-units, so no float is ever involved; what is finer is rounded away from zero
 (API-192). The format (decimal, binary, exponent) is remembered and decides the text (API-193). Text that the

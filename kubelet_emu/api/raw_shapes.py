@@ -1,4 +1,4 @@
-"""Shapes of the parts of a Pod that stay raw JSON in the value classes (pure).
+"""Shapes of the parts of a Pod that stay raw JSON in the value classes. (pure)
 
 The strict decoder needs them to tell a misspelt field in an affinity term or a rarely used volume source.
 Each type maps its fields to ``string``, ``int32``, ``boolean``, ``Quantity``, another type of this table, or

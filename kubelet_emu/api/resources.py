@@ -1,4 +1,4 @@
-"""Sums of resource requests and limits over the containers of a pod (pure).
+"""Sums of resource requests and limits over the containers of a pod. (pure)
 
 Mirrors ``staging/src/k8s.io/component-helpers/resource/helpers.go``: regular containers and sidecars add up;
 a plain init container counts together with the sidecars started before it, and the largest moment wins.

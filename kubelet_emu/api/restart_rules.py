@@ -1,7 +1,9 @@
-"""Whether a container restarts after an exit code (pure; mirrors ``pkg/api/v1/pod/util.go``).
+"""Whether a container restarts after an exit code. (pure)
 
 Shared by the validation of status updates and by whoever has to predict the kubelet. API-105, API-106,
 API-222, RST-002.
+
+Mirrors ``pkg/api/v1/pod/util.go``.
 """
 
 from kubelet_emu.api.types import Container, ContainerRestartRule, PodSpec

@@ -1,4 +1,4 @@
-"""The wire form of each API class, read from its annotations: names, kinds, what is left out (pure).
+"""The wire form of each API class, read from its annotations: names, kinds, what is left out. (pure)
 
 ``plan_of(Pod)`` is what the codec and the strict decoder both read, so a class is described in one place
 only: its own annotations (see ``kubelet_emu.api.types.base``). A plan is made at the first use of its class.

@@ -1,4 +1,7 @@
-"""What a static pod may not refer to (pure; mirrors HasAPIObjectReference of ``pkg/api/pod``; API-174)."""
+"""What a static pod may not refer to. (pure)
+
+Mirrors HasAPIObjectReference of ``pkg/api/pod``. API-174.
+"""
 
 from collections.abc import Iterator
 

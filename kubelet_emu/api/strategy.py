@@ -1,4 +1,4 @@
-"""What the API server does to a pod around validation: gated fields, status, generation, warnings (pure).
+"""What the API server does to a pod around validation: gated fields, status, generation, warnings. (pure)
 
 Mirrors ``pkg/registry/core/pod/strategy.go`` and ``pkg/api/pod/warnings.go``. API-030 to API-036, API-220.
 """

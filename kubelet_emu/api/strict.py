@@ -1,4 +1,4 @@
-"""Strict decoding: every unknown field and every wrong type of a JSON object, with its path (pure).
+"""Strict decoding: every unknown field and every wrong type of a JSON object, with its path. (pure)
 
 Works on the same tables as the codec, so both know the same fields. Messages are those that kubectl shows
 (API-180, API-183, API-184); hints name the nearest known field and the shapes of published examples that do

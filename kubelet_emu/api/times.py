@@ -1,7 +1,9 @@
-"""Times of the API: text to unix nanoseconds and back (pure; API-201).
+"""Times of the API: text to unix nanoseconds and back. (pure)
 
 Whole seconds for Time, six digits for MicroTime, and RFC 3339 with nanoseconds, trailing zeros dropped, for
 annotations such as ``kubernetes.io/config.seen``. All texts are UTC.
+
+API-201.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Defaults of volumes, also of the sources that this node only carries through (pure; API-017)."""
+"""Defaults of volumes, also of the sources that this node only carries through. (pure)
+
+API-017.
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Text to JSON values, with the line of every field: YAML as Kubernetes' clients read it, or JSON (pure).
+"""Text to JSON values, with the line of every field: YAML as Kubernetes' clients read it, or JSON. (pure)
 
 Scalars resolve as in the YAML library behind kubectl, not as PyYAML's default does (API-185): ``yes``,
 ``on``,

@@ -1,4 +1,4 @@
-"""Values of the Kubernetes API that a kubelet reads and writes (pure).
+"""Values of the Kubernetes API that a kubelet reads and writes. (pure)
 
 Names are those of the API, attributes are its JSON names in snake case (``podIP`` is ``pod_ip``). Every class
 is frozen, takes keywords only and has a default for every field. Optional scalars and objects are None when

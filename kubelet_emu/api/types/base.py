@@ -1,4 +1,4 @@
-"""What all API value classes share: the class decorator, equality, and how a field is written to JSON (pure).
+"""What all API value classes share: the class decorator, equality, and how a field is written to JSON. (pure)
 
 Kubernetes' Go types tell apart a pointer (absent differs from zero), a plain value with ``omitempty`` (zero
 is left out) and a plain value that is always written. Here the type annotation of a field tells it:

@@ -1,4 +1,4 @@
-"""A container of a pod as it is specified: probes, hooks, resources, mounts, restart rules (pure)."""
+"""A container of a pod as it is specified: probes, hooks, resources, mounts, restart rules. (pure)"""
 
 from collections.abc import Mapping
 

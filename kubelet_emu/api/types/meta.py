@@ -1,4 +1,4 @@
-"""Metadata of API objects and references between them (pure)."""
+"""Metadata of API objects and references between them. (pure)"""
 
 from collections.abc import Mapping
 

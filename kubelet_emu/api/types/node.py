@@ -1,4 +1,4 @@
-"""Node, Event, Lease, ConfigMap and Secret: what a kubelet reads and writes besides pods (pure)."""
+"""Node, Event, Lease, ConfigMap and Secret: what a kubelet reads and writes besides pods. (pure)"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The Pod and the parts of its spec that are neither containers nor volumes (pure)."""
+"""The Pod and the parts of its spec that are neither containers nor volumes. (pure)"""
 
 from collections.abc import Mapping
 

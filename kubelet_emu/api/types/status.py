@@ -1,4 +1,4 @@
-"""Status of a pod and of its containers (pure)."""
+"""Status of a pod and of its containers. (pure)"""
 
 from collections.abc import Mapping
 

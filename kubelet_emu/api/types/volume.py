@@ -1,4 +1,4 @@
-"""Volumes of a pod; sources that this node mounts are typed, all others are kept raw (pure)."""
+"""Volumes of a pod; sources that this node mounts are typed, all others are kept raw. (pure)"""
 
 from kubelet_emu.api.quantity import Quantity
 from kubelet_emu.api.types.base import (

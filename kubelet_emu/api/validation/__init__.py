@@ -1,8 +1,10 @@
-"""Validation of pods in the words of the API server, all errors at once (pure; sections 5 to 16 of API-).
+"""Validation of pods in the words of the API server, all errors at once. (pure)
 
 Mirrors ``pkg/apis/core/validation/validation.go``. Every function takes defaulted pods
 (``kubelet_emu.api.defaults``) and returns ``FieldError`` values, which are ``Problem`` values; the texts
 that a Status or kubectl make of them come from ``kubelet_emu.api.field_errors``.
+
+sections 5 to 16 of API-.
 """
 
 from kubelet_emu.api.validation.create import validate_pod_create

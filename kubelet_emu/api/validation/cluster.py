@@ -1,4 +1,7 @@
-"""Validation of nodes, events, leases, config maps and secrets (pure; API-127, API-210 to API-212)."""
+"""Validation of nodes, events, leases, config maps and secrets. (pure)
+
+API-127, API-210 to API-212.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final

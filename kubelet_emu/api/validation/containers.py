@@ -1,4 +1,7 @@
-"""Validation of containers of all three kinds (pure; API-070 to API-092)."""
+"""Validation of containers of all three kinds. (pure)
+
+API-070 to API-092.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 

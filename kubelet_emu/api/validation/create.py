@@ -1,6 +1,8 @@
-"""Validation of a new pod: metadata, spec, then what holds on create only (pure; API-060).
+"""Validation of a new pod: metadata, spec, then what holds on create only. (pure)
 
 ``V.ValidatePodCreate`` in the Kubernetes tree. The pod has to be defaulted first.
+
+API-060.
 """
 
 from kubelet_emu.api.field_errors import FieldError, forbidden

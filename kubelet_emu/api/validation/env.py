@@ -1,4 +1,7 @@
-"""Validation of ports and environment (pure; API-120 to API-127)."""
+"""Validation of ports and environment. (pure)
+
+API-120 to API-127.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,7 @@
-"""Validation of metadata, on create and on update (pure; API-052 to API-055, API-163)."""
+"""Validation of metadata, on create and on update. (pure)
+
+API-052 to API-055, API-163.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -1,4 +1,7 @@
-"""Validation of volume mounts and devices of a container (pure; API-134 to API-136)."""
+"""Validation of volume mounts and devices of a container. (pure)
+
+API-134 to API-136.
+"""
 
 from collections.abc import Mapping
 

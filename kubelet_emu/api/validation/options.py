@@ -1,4 +1,7 @@
-"""What validation depends on besides the object: gates, and what a stored pod uses (pure; API-034)."""
+"""What validation depends on besides the object: gates, and what a stored pod uses. (pure)
+
+API-034.
+"""
 
 from attrs import frozen
 

@@ -1,4 +1,7 @@
-"""Checks of paths inside volumes and containers (pure; API-131, API-132, API-134)."""
+"""Checks of paths inside volumes and containers. (pure)
+
+API-131, API-132, API-134.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""Validation of probes and lifecycle hooks (pure; API-110, API-111 and the table below it)."""
+"""Validation of probes and lifecycle hooks. (pure)
+
+API-110, API-111 and the table below it.
+"""
 
 from collections.abc import Callable, Sequence
 

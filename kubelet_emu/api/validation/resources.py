@@ -1,4 +1,7 @@
-"""Validation of resource requests, limits and claims (pure; API-140 to API-147)."""
+"""Validation of resource requests, limits and claims. (pure)
+
+API-140 to API-147.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 

@@ -1,4 +1,7 @@
-"""Validation of a container's restart policy and rules (pure; API-100 to API-102, RST-002 to RST-006)."""
+"""Validation of a container's restart policy and rules. (pure)
+
+API-100 to API-102, RST-002 to RST-006.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""Validation of tolerations, DNS, gates, spread and aliases (pure; API-063, API-153 to API-155)."""
+"""Validation of tolerations, DNS, gates, spread and aliases. (pure)
+
+API-063, API-153 to API-155.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Validation of security contexts and of what an operating system excludes (pure; API-150 to API-152)."""
+"""Validation of security contexts and of what an operating system excludes. (pure)
+
+API-150 to API-152.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

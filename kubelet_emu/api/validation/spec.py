@@ -1,4 +1,7 @@
-"""Validation of a pod's spec, all parts in the server's order (pure; API-061, API-063)."""
+"""Validation of a pod's spec, all parts in the server's order. (pure)
+
+API-061, API-063.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""Validation of a status update (pure; API-164 to API-167, RST-010)."""
+"""Validation of a status update. (pure)
+
+API-164 to API-167, RST-010.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 

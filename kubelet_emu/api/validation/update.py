@@ -1,4 +1,7 @@
-"""Validation of changes: main resource, ephemeral containers, resize (pure; API-055, API-160 to API-168)."""
+"""Validation of changes: main resource, ephemeral containers, resize. (pure)
+
+API-055, API-160 to API-168.
+"""
 
 from collections.abc import Sequence
 from typing import Any, cast

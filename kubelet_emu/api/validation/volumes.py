@@ -1,4 +1,7 @@
-"""Validation of volumes and their sources (pure; API-130 to API-133)."""
+"""Validation of volumes and their sources. (pure)
+
+API-130 to API-133.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
