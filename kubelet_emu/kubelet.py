@@ -567,7 +567,8 @@ class Kubelet:
         obj: object = None
         if self._api is not None:
             obj = self._api.store.get("Node", "", self.settings.node_name)
-        return from_json(Node, obj or node_object(self.settings, self._shape, ready_since=""))
+        since = format_seconds(self._clock.now_ns())
+        return from_json(Node, obj or node_object(self.settings, self._shape, ready_since=since))
 
     # -- housekeeping (POD-1001) --
 
