@@ -54,16 +54,16 @@ class Exit(Exception):
 class Pace:
     """What computing costs in virtual time, so that a busy loop cannot stop the clock. Deterministic.
 
-    Starting a program costs ``burst_seconds``, and so do ``STEPS`` steps of a loop. A process that goes on and
-    on without waiting for anything pays more and more: after its patience the price doubles again and again up
-    to ``MAX_SECONDS``. A loop that spins for minutes then costs little real time, at the price of a coarser
-    grain (about 2 % of the time it has been spinning).
+    Starting a program costs ``burst_seconds``, and so do ``STEPS`` steps of a loop. A process that goes on
+    and on without waiting for anything pays more and more: after its patience the price doubles again and
+    again up to ``MAX_SECONDS``. A loop that spins for minutes then costs little real time, at the price of a
+    coarser grain (about 2 % of the time it has been spinning).
     """
 
     STEPS = 16
     STEP_PATIENCE = 500
     STEP_DOUBLING = 50
-    START_PATIENCE = 5000
+    START_PATIENCE = 2000
     START_DOUBLING = 100
     MAX_SECONDS = 1.0
 

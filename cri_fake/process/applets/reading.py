@@ -214,7 +214,11 @@ def _stat_format(form: str, name: str, info: FileInfo) -> str:
 
 def _old_count(args: list[str]) -> list[str]:
     """``head -5`` and ``tail -5``."""
-    return [f"-n{arg[1:]}" if len(arg) > 1 and arg[0] == "-" and arg[1:].isdigit() else arg for arg in args]
+    made: list[str] = []
+    for arg in args:
+        old = len(arg) > 1 and arg[0] == "-" and arg[1:].isdigit() and made[-1:] not in (["-n"], ["-c"])
+        made.append(f"-n{arg[1:]}" if old else arg)
+    return made
 
 
 @applet

@@ -32,6 +32,13 @@ def parse_duration(text: str) -> float:
         raise UsageError(f"invalid number '{text}'") from None
 
 
+def parse_number(text: str) -> int:
+    """A count. Raises ``UsageError``."""
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"invalid number '{text}'")
+    return int(text)
+
+
 @applet
 async def sleep(proc: Proc) -> int:
     if not proc.args:
@@ -104,7 +111,9 @@ async def yes(proc: Proc) -> int:
 
 @applet
 async def seq(proc: Proc) -> int:
-    options = options_of(proc, "s:w", in_order=_negative_first(proc.args))
+    if _negative_first(proc.args):
+        proc.argv.insert(1, "--")
+    options = options_of(proc, "s:w", in_order=True)
     numbers = options.operands
     try:
         values = [float(number) for number in numbers]

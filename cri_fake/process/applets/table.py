@@ -16,6 +16,9 @@ _READING = """
 cat tac ls stat head tail wc readlink realpath basename dirname pwd which md5sum sha1sum sha256sum
 sha512sum du df free cmp nl base64
 """
+_TEXT = """
+sort uniq cut tr tee rev paste fold shuf split od hexdump=od expr
+"""
 _NETWORK = "nc wget httpd nslookup ping"
 
 _BY_MODULE = {
@@ -24,6 +27,10 @@ _BY_MODULE = {
     "applets.fileops": _FILEOPS,
     "applets.reading": _READING,
     "applets.network": _NETWORK,
+    "applets.text": _TEXT,
+    "applets.grep": "grep egrep=grep fgrep=grep",
+    "applets.find": "find xargs",
+    "applets.sed": "sed",
 }
 
 MODULES: dict[str, str] = {}

@@ -243,10 +243,10 @@ async def _cd(shell: Shell, words: list[str]) -> int:
         info = proc.fs.stat(logical if physical else path)
     except OSError as problem:
         await shell.complain(f"cd: can't cd to {target}: {problem.strerror}")
-        return 1
+        return 2
     if info.kind != "dir":
         await shell.complain(f"cd: can't cd to {target}: Not a directory")
-        return 1
+        return 2
     state.set("OLDPWD", proc.cwd)
     proc.cwd = logical
     state.set("PWD", logical)
@@ -331,53 +331,50 @@ async def _type(shell: Shell, words: list[str]) -> int:
 
 
 async def _getopts(shell: Shell, words: list[str]) -> int:
+    """OPTIND names the argument after the one being read, as in ash; the place inside is the shell's."""
     if len(words) < 3:
         raise ShellFailure("getopts: usage: getopts optstring var [arg...]")
     options, variable = words[1], words[2]
     arguments = words[3:] or shell.state.positional
     state = shell.state
     index = int(state.values.get("OPTIND") or "1")
-    offset = state.getopts_offset or 1
-    silent = options.startswith(":")
-    word = arguments[index - 1] if 0 < index <= len(arguments) else ""
-    if offset >= len(word) or offset == 1:
-        offset = 1
+    offset = state.getopts_offset
+    word = arguments[index - 2] if 1 < index <= len(arguments) + 1 else ""
+    if not 0 < offset < len(word):
+        word = arguments[index - 1] if 0 < index <= len(arguments) else ""
         if len(word) < 2 or word[0] != "-" or word == "--":
-            if word == "--":
-                index += 1
-            state.set("OPTIND", str(index))
+            state.set("OPTIND", str(index + (word == "--")))
             state.set(variable, "?")
             return 1
+        index, offset = index + 1, 1
     letter = word[offset]
     offset += 1
-    known = letter != ":" and letter in options
-    argument: str | None = None
-    result = letter if known else "?"
-    if not known:
-        argument = letter if silent else None
-        if not silent:
-            await shell.complain(f"Illegal option -{letter}")
+    result, argument = letter, ""
+    if letter == ":" or letter not in options:
+        result = "?"
+        argument = await _getopts_problem(shell, options, letter, f"Illegal option -{letter}")
     elif options[options.index(letter) + 1 :].startswith(":"):
-        rest, offset = word[offset:], len(word)
+        rest, offset = word[offset:], 0
         if rest:
             argument = rest
-        elif index < len(arguments):
-            index += 1
-            argument = arguments[index - 1]
+        elif index <= len(arguments):
+            argument, index = arguments[index - 1], index + 1
         else:
-            result, argument = (":", letter) if silent else ("?", None)
-            if not silent:
-                await shell.complain(f"No arg for -{letter} option")
-    if offset >= len(word):
-        index, offset = index + 1, 1
+            result = ":" if options.startswith(":") else "?"
+            argument = await _getopts_problem(shell, options, letter, f"No arg for -{letter} option")
     state.set("OPTIND", str(index))
     state.getopts_offset = offset
     state.set(variable, result)
-    if argument is None:
-        state.unset("OPTARG")
-    else:
-        state.set("OPTARG", argument)
+    state.set("OPTARG", argument)
     return 0
+
+
+async def _getopts_problem(shell: Shell, options: str, letter: str, text: str) -> str:
+    """With a leading colon the script gets the letter; otherwise the user gets a message."""
+    if options.startswith(":"):
+        return letter
+    await shell.complain(text)
+    return ""
 
 
 async def _umask(shell: Shell, words: list[str]) -> int:

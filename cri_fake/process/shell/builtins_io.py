@@ -96,7 +96,7 @@ class ProcFileView:
             return first is not None and second is not None and first[1] == second[1]
         if operator == "-ot":
             first, second = second, first
-        return first is not None and (second is None or first[0] > second[0])
+        return first is not None and second is not None and first[0] > second[0]
 
     def is_terminal(self, fd: int) -> bool:
         file = self._proc.fds.get(fd)

@@ -163,9 +163,7 @@ class Expander:
         if op in ("", "len"):
             value = self._required(part.name, value)
             if op == "len":
-                many = part.name in ("@", "*")
-                length = len(self._shell.state.positional) if many else len(encode(value))
-                value = str(length)
+                value = str(len(encode(value)))
             self._put(out, value, quoted=part.quoted)
             return
         if op[-1] in "-=?+":

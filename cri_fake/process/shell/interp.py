@@ -93,7 +93,7 @@ class Shell:
         self.script_file = script_file
         self.interactive = interactive
         self.expander = Expander(self)
-        self.redirector = Redirector(proc, self.expander)
+        self.redirector = Redirector(proc, self.expander, lambda: "noclobber" in state.options)
         self.traps = Traps(proc)
         self.jobs: list[Job] = []
         self.status = 0
@@ -345,9 +345,7 @@ class Shell:
         if not command.redirects:
             return await self.execute(command.body, last=last)
         try:
-            saved = await self.redirector.apply(
-                command.redirects, noclobber="noclobber" in self.state.options
-            )
+            saved = await self.redirector.apply(command.redirects)
         except RedirectError as problem:
             return await self._failed(str(problem), 1)
         try:
@@ -405,7 +403,7 @@ class Shell:
 
         async def body(shell: Shell) -> int:
             try:
-                await shell.redirector.apply(command.redirects, noclobber="noclobber" in shell.state.options)
+                shell.redirector.forget(await shell.redirector.apply(command.redirects))
             except RedirectError as problem:
                 return await shell._failed(str(problem), 1)
             return await shell.execute(command.body, last=True)
@@ -516,9 +514,7 @@ class Shell:
         return await self._run_external(command, words, last=last)
 
     async def _words(self, command: Simple) -> list[str]:
-        """The fields of the command. Arguments of ``export`` and its like that assign are not split, nor
-        those of ``[[``, where what follows = is a pattern.
-        """
+        """The fields of the command. Arguments of ``export`` and its like that assign are not split."""
         name = bare_text(command.words[0]) if command.words else None
         if name in ASSIGNING_BUILTINS:
             words: list[str] = []
@@ -528,12 +524,6 @@ class Shell:
                     words += await self.expander.fields((word,))
                 else:
                     words.append(f"{assigned.name}={await self.expander.assignment(assigned.value)}")
-            return words
-        if name == "[[":
-            words = []
-            for word in command.words:
-                pattern = words[-1:] in (["="], ["=="], ["!="])
-                words.append(await (self.expander.pattern(word) if pattern else self.expander.string(word)))
             return words
         return await self.expander.fields(command.words)
 
@@ -546,9 +536,7 @@ class Shell:
 
     async def _assign_only(self, command: Simple) -> int:
         try:
-            saved = await self.redirector.apply(
-                command.redirects, noclobber="noclobber" in self.state.options
-            )
+            saved = await self.redirector.apply(command.redirects)
         except RedirectError as problem:
             await self.complain(str(problem))
             return 1
@@ -579,9 +567,7 @@ class Shell:
         for name, value in assignments:
             self.state.set(name, value)
         try:
-            saved = await self.redirector.apply(
-                command.redirects, noclobber="noclobber" in self.state.options
-            )
+            saved = await self.redirector.apply(command.redirects)
         except RedirectError as problem:
             raise ShellFailure(str(problem), 1 if words[0] != "exec" else 2) from None
         if words[0] == "exec":
@@ -603,9 +589,7 @@ class Shell:
         saved = None
         if command.redirects:
             try:
-                saved = await self.redirector.apply(
-                    command.redirects, noclobber="noclobber" in self.state.options
-                )
+                saved = await self.redirector.apply(command.redirects)
             except RedirectError as problem:
                 await self.complain(str(problem))
                 return 1
@@ -654,14 +638,13 @@ class Shell:
         env = self.state.env() | dict(assignments)
         replace = last and not self.traps.any_caught and not self.traps.pending
         try:
-            saved = await self.redirector.apply(
-                command.redirects, noclobber="noclobber" in self.state.options
-            )
+            saved = await self.redirector.apply(command.redirects)
         except RedirectError as problem:
             await self.complain(str(problem))
             return 1
         try:
             if replace:
+                self.redirector.forget(saved)
                 await self._exec(words, env)
             return await self.run_program(words, env)
         finally:

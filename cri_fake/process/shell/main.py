@@ -10,6 +10,7 @@ from cri_fake.process.shell.state import OPTION_LETTERS, OPTION_NAMES, ShellFail
 __all__ = ["sh"]
 
 MAX_SCRIPT_BYTES = 4 << 20
+_BLOCK_BYTES = 1023
 
 
 class _Options:
@@ -57,7 +58,7 @@ async def sh(proc: Proc) -> int:
             await proc.complain("-c requires an argument")
             return 2
         state = State(proc.env, rest[1] if len(rest) > 1 else proc.argv[0], rest[2:])
-        state.options |= options.names
+        state.options |= {*options.names, "c"}
         shell = _shell(proc, state)
         script = parse(rest[0])
         return await shell.main(lambda: shell.run_script(script, last=True))
@@ -100,11 +101,12 @@ async def _run_stdin(proc: Proc, state: State) -> int:
 
 async def _read_and_run(shell: Shell) -> int:
     """Complete commands as they come in; a failing one ends the shell unless somebody types."""
+    source = _Lines(shell.proc, interactive=shell.interactive)
     status, text = 0, ""
     while True:
         if shell.interactive:
             await shell.proc.write("> " if text else f"{shell.proc.cwd} # ", fd=2)
-        line = await _line(shell)
+        line = await source.next()
         text += line
         script = parse(text)
         incomplete = script.open_document or (script.error is not None and script.error.incomplete)
@@ -123,12 +125,20 @@ async def _read_and_run(shell: Shell) -> int:
             return status
 
 
-async def _line(shell: Shell) -> str:
-    """The next line of standard input, not a byte more, since commands read it, too."""
-    raw = bytearray()
-    while not raw.endswith(b"\n") and len(raw) < MAX_SCRIPT_BYTES:
-        byte = await shell.proc.read(1)
-        if not byte:
-            break
-        raw += byte
-    return decode(bytes(raw)).replace("\r", "") if shell.interactive else decode(bytes(raw))
+class _Lines:
+    """Lines of standard input. As ash does, it takes blocks: commands do not see that part."""
+
+    def __init__(self, proc: Proc, *, interactive: bool) -> None:
+        self._proc = proc
+        self._interactive = interactive
+        self._rest = b""
+
+    async def next(self) -> str:
+        """The next line with its end, "" at the end of input."""
+        while b"\n" not in self._rest and len(self._rest) < MAX_SCRIPT_BYTES:
+            block = await self._proc.read(_BLOCK_BYTES)
+            if not block:
+                break
+            self._rest += block.replace(b"\r", b"\n") if self._interactive else block
+        line, newline, self._rest = self._rest.partition(b"\n")
+        return decode(line + newline)

@@ -257,9 +257,9 @@ class _Parser:
     def _pipeline(self) -> Command:
         line = self._peek().line
         negated = False
-        while self._reserved() == "!":
+        if self._reserved() == "!":
             self._next()
-            negated = not negated
+            negated = True
         commands = [self._command()]
         while self._is_operator("|"):
             self._next()
@@ -283,7 +283,7 @@ class _Parser:
         reserved = self._reserved()
         if not reserved or reserved == "in":
             return self._simple()
-        if reserved in _CLOSERS:
+        if reserved in _CLOSERS or reserved == "!":
             raise self._unexpected(token)
         self._next()
         if reserved == "{":

@@ -142,17 +142,9 @@ def remove_suffix(pattern: str, text: str, *, longest: bool) -> str:
 
 
 def substitute(pattern: str, replacement: str, text: str, *, everywhere: bool) -> str:
-    """``${x/p/r}`` and ``${x//p/r}``: longest match from the left; a pattern starting with # or % is
-    anchored.
-    """
+    """``${x/p/r}`` and ``${x//p/r}``: longest match from the left. As in ash, # and % do not anchor."""
     if not pattern:
         return text
-    if not everywhere and pattern[0] == "#":
-        found = compile_pattern(pattern[1:]).match(text)
-        return replacement + text[found.end() :] if found else text
-    if not everywhere and pattern[0] == "%":
-        start = len(remove_suffix(pattern[1:], text, longest=True))
-        return text[:start] + replacement if start < len(text) else text
     regex = compile_pattern(pattern)
     out: list[str] = []
     at = 0

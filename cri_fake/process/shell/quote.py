@@ -1,5 +1,7 @@
 """Quoting for people and for reading back (pure)."""
 
+import re
+
 __all__ = ["quote", "quote_trace"]
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%^")
@@ -7,13 +9,14 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 def quote(text: str) -> str:
     """The text in single quotes, as ``set`` and ``export -p`` print values."""
-    if "'" not in text:
-        return f"'{text}'"
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+    out: list[str] = []
+    for piece in re.findall(r"[^']+|'+", text) or [""]:
+        out.append(f'"{piece}"' if piece.startswith("'") else f"'{piece}'")
+    return "".join(out)
 
 
 def quote_trace(text: str) -> str:
     """The text as ``set -x`` shows it: quoted only where it has to be."""
-    if text and _PLAIN.issuperset(text):
+    if _PLAIN.issuperset(text):
         return text
     return quote(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 
 from cri_fake.process.proc import Proc, encode
 from cri_fake.process.shell.expand import Expander
@@ -28,18 +29,17 @@ def _reason(problem: OSError, *, creating: bool) -> str:
 class Redirector:
     """Applies redirections to one process, with a way back."""
 
-    def __init__(self, proc: Proc, expander: Expander) -> None:
+    def __init__(self, proc: Proc, expander: Expander, noclobber: Callable[[], bool]) -> None:
         self._proc = proc
+        self._noclobber = noclobber
         self._expander = expander
 
-    async def apply(
-        self, redirects: tuple[Redirect, ...], *, noclobber: bool = False
-    ) -> list[tuple[int, OpenFile | None]]:
+    async def apply(self, redirects: tuple[Redirect, ...]) -> list[tuple[int, OpenFile | None]]:
         """Redirect; the result undoes it. Nothing stays redirected when one fails (``RedirectError``)."""
         saved: list[tuple[int, OpenFile | None]] = []
         try:
             for redirect in redirects:
-                await self._one(redirect, saved, noclobber=noclobber)
+                await self._one(redirect, saved)
         except BaseException:
             self.undo(saved)
             raise
@@ -58,6 +58,7 @@ class Redirector:
         for _, old in saved:
             if old is not None:
                 old.release()
+        saved.clear()
 
     def _put(self, fd: int, file: OpenFile | None, saved: list[tuple[int, OpenFile | None]]) -> None:
         old = self._proc.fds.pop(fd, None)
@@ -65,9 +66,7 @@ class Redirector:
         if file is not None:
             self._proc.fds[fd] = file
 
-    async def _one(
-        self, redirect: Redirect, saved: list[tuple[int, OpenFile | None]], *, noclobber: bool
-    ) -> None:
+    async def _one(self, redirect: Redirect, saved: list[tuple[int, OpenFile | None]]) -> None:
         if redirect.document is not None:
             body = await self._expander.string(redirect.document.body, tilde=False)
             self._put(redirect.fd, BytesSource(encode(body)), saved)
@@ -76,7 +75,7 @@ class Redirector:
         if redirect.op in ("<&", ">&"):
             self._duplicate(redirect, target, saved)
             return
-        self._put(redirect.fd, self._open(redirect.op, target, noclobber=noclobber), saved)
+        self._put(redirect.fd, self._open(redirect.op, target), saved)
         if redirect.both:
             self._put(2, self._proc.fds[redirect.fd].hold(), saved)
 
@@ -86,7 +85,7 @@ class Redirector:
             return
         if not (target.isascii() and target.isdigit()) or int(target) > MAX_FD:
             if redirect.op == ">&" and redirect.fd == 1 and not target.isdigit():
-                self._put(1, self._open(">", target, noclobber=False), saved)
+                self._put(1, self._open(">", target), saved)
                 self._put(2, self._proc.fds[1].hold(), saved)
                 return
             raise RedirectError(f"{target}: bad fd number")
@@ -95,7 +94,7 @@ class Redirector:
             raise RedirectError(f"{target}: {os.strerror(errno.EBADF)}")
         self._put(redirect.fd, source.hold(), saved)
 
-    def _open(self, op: str, target: str, *, noclobber: bool) -> OpenFile:
+    def _open(self, op: str, target: str) -> OpenFile:
         try:
             if op == "<":
                 return self._proc.open(target)
@@ -103,7 +102,7 @@ class Redirector:
                 return self._proc.open(target, write=True, create=True)
             if op == ">>":
                 return self._proc.open(target, write=True, create=True, append=True, read=False)
-            exclusive = noclobber and op == ">" and self._is_file(target)
+            exclusive = self._noclobber() and op == ">" and self._is_file(target)
             return self._proc.open(
                 target, write=True, create=True, truncate=True, exclusive=exclusive, read=False
             )

@@ -14,6 +14,7 @@ OPTION_LETTERS: dict[str, str] = {
     "s": "stdin", "x": "xtrace", "v": "verbose", "C": "noclobber", "a": "allexport", "b": "notify",
     "u": "nounset",
 }  # fmt: skip
+_FLAG_ORDER = "ubaCvxcsnmiIfe"
 OPTION_NAMES = frozenset([*OPTION_LETTERS.values(), "pipefail", "vi"])
 DEFAULT_IFS = " \t\n"
 MAX_VALUE_CHARS = 16 << 20
@@ -115,7 +116,7 @@ class State:
 
     def flags(self) -> str:
         """The value of ``$-``."""
-        return "".join(letter for letter, name in OPTION_LETTERS.items() if name in self.options)
+        return "".join(letter for letter in _FLAG_ORDER if OPTION_LETTERS.get(letter, letter) in self.options)
 
     def ifs(self) -> str:
         value = self.values.get("IFS")

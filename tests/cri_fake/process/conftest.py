@@ -36,7 +36,12 @@ class Box:
     programs: Programs
 
     def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes | None = None, cwd: str = "/"
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        cwd: str = "/",
     ) -> tuple[ProcessHandle, list[tuple[float, str]], list[str]]:
         stamps: list[tuple[float, str]] = []
         err: list[str] = []
@@ -45,12 +50,16 @@ class Box:
             env=env or {},
             cwd=cwd,
             stdin=stdin,
-            stdout=lambda data: stamps.append((round(self.clock.elapsed_seconds(), 2), data.decode(errors="replace"))),
+            stdout=lambda data: stamps.append(
+                (round(self.clock.elapsed_seconds(), 2), data.decode(errors="replace"))
+            ),
             stderr=lambda data: err.append(data.decode(errors="replace")),
         )
         return handle, stamps, err
 
-    async def run(self, argv: Sequence[str], *, signals: Sequence[tuple[float, int]] = (), **options) -> Outcome:
+    async def run(
+        self, argv: Sequence[str], *, signals: Sequence[tuple[float, int]] = (), **options
+    ) -> Outcome:
         """Run to the end, sending signals (seconds from now, number) from outside."""
         begin = self.clock.elapsed_seconds()
         handle, stamps, err = self.start(argv, **options)
@@ -112,7 +121,9 @@ def in_box() -> Callable[..., object]:
 def sh(in_box) -> Callable[..., Outcome]:
     """Runs one script with ``sh -c`` as pid 1."""
 
-    def runner(script: str, *args: str, signals=(), stdin: bytes | None = None, env=None, **options) -> Outcome:
+    def runner(
+        script: str, *args: str, signals=(), stdin: bytes | None = None, env=None, **options
+    ) -> Outcome:
         async def use(box: Box) -> Outcome:
             argv = ["sh", "-c", script, *args]
             return await box.run(argv, signals=signals, stdin=stdin, env=env)
