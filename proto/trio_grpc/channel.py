@@ -25,7 +25,7 @@ from node_host.faults import Fault, FaultPlan
 from trio_grpc.codes import Code, StatusError
 from trio_grpc.method import Method, decode, encode, too_large
 
-__all__ = ["MAX_RECEIVE_BYTES", "CallHook", "CallRecord", "Channel", "ItemStream", "RawStream"]
+__all__ = ["MAX_RECEIVE_BYTES", "CallHook", "CallRecord", "Channel", "ItemStream", "RawStream", "expired"]
 
 MAX_RECEIVE_BYTES = 16 * 1024 * 1024
 """The largest message either side accepts, as kubelet and runtimes set it."""
@@ -145,13 +145,9 @@ class Channel(ABC):
                 data = await self._attempt(method, encode(request), math.inf, record)
             elif timeout_seconds > 0:
                 deadline = trio.current_time() + timeout_seconds
-                data = b""
-                with trio.CancelScope(deadline=deadline) as scope:
-                    data = await self._attempt(method, encode(request), deadline, record)
-                if scope.cancelled_caught:
-                    raise _expired()
+                data = await self._attempt_until(method, encode(request), deadline, record)
             else:
-                raise _expired()
+                raise expired()
             if len(data) > self._max_receive_bytes:
                 raise too_large(len(data), self._max_receive_bytes)
             reply = decode(method.reply_type, data)
@@ -163,6 +159,17 @@ class Channel(ABC):
             record.reply = reply
             self._end(record, None)
         return reply
+
+    async def _attempt_until(
+        self, method: Method[Any, Any], request: bytes, deadline: float, record: CallRecord | None
+    ) -> bytes:
+        """``_attempt`` that ends in DEADLINE_EXCEEDED at its deadline."""
+        data = b""
+        with trio.CancelScope(deadline=deadline) as scope:
+            data = await self._attempt(method, request, deadline, record)
+        if scope.cancelled_caught:
+            raise expired()
+        return data
 
     def stream(
         self,
@@ -312,7 +319,7 @@ class ItemStream(Generic[ReplyT]):
             assert self._raw is not None
             data = await self._raw.receive()
         if scope.cancelled_caught:
-            raise _expired()
+            raise expired()
         return data
 
     def _open(self) -> None:
@@ -343,7 +350,8 @@ class ItemStream(Generic[ReplyT]):
             self._channel._end(self._record, problem)
 
 
-def _expired() -> StatusError:
+def expired() -> StatusError:
+    """The answer to a call whose deadline has passed."""
     return StatusError(Code.DEADLINE_EXCEEDED, "context deadline exceeded")
 
 

@@ -15,10 +15,11 @@ import outcome
 import trio
 import trio.lowlevel
 
-from trio_grpc.channel import MAX_RECEIVE_BYTES, Channel, RawStream
+from trio_grpc.channel import MAX_RECEIVE_BYTES, CallRecord, Channel, RawStream, expired
 from trio_grpc.codes import Code, StatusError
+from trio_grpc.deadlines import Deadlines
 from trio_grpc.dispatch import Dispatcher
-from trio_grpc.method import Handler, address_in_use, as_status, not_listening
+from trio_grpc.method import Handler, Method, address_in_use, as_status, not_listening
 
 __all__ = ["MemoryChannel", "MemoryServer", "MemorySockets"]
 
@@ -83,6 +84,8 @@ class MemoryServer:
         self._busy: dict[_Worker, None] = {}
         self._manager: Any = None
         self._nursery: trio.Nursery | None = None
+        self.deadlines = Deadlines()
+        self._watching = trio.CancelScope()
 
     def add(self, handler: Handler) -> None:
         """Serve the contracts of this handler. Raises ValueError for a method that is already served."""
@@ -98,6 +101,8 @@ class MemoryServer:
         self.sockets.bind(self.path, self)
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
+        self.deadlines, self._watching = Deadlines(), trio.CancelScope()
+        self._nursery.start_soon(self._watch_deadlines)
         return self
 
     async def __aexit__(
@@ -116,10 +121,15 @@ class MemoryServer:
             return
         self._nursery = None
         self.sockets.unbind(self.path, self)
+        self._watching.cancel()
         for worker in [*self._busy, *self._idle]:
             if worker.call is not None:
                 worker.call.fail(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
             worker.scope.cancel()
+
+    async def _watch_deadlines(self) -> None:
+        with self._watching:
+            await self.deadlines.watch()
 
     def hand_over(self, call: "_UnaryCall | _StreamCall") -> None:
         """Used by channels: give a call to a worker."""
@@ -168,6 +178,17 @@ class _UnaryCall:
 
     def fail(self, error: StatusError) -> None:
         self.finish(outcome.Error(error))
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.task is None
+
+    def expire(self) -> None:
+        """The deadline has passed: the caller hears of it, and the handler is cancelled."""
+        self.fail(expired())
+        if self.worker is not None:
+            self.worker.scope.cancel()
 
     def abort(self, _: object) -> trio.lowlevel.Abort:
         """The caller gives up: it goes on at once, and the handler is cancelled."""
@@ -297,10 +318,20 @@ class MemoryChannel(Channel):
                 call.worker.scope.cancel()
         await trio.lowlevel.checkpoint()
 
-    async def _exchange(self, path: str, request: bytes, deadline: float) -> bytes:
+    async def _attempt_until(
+        self, method: Method[Any, Any], request: bytes, deadline: float, record: CallRecord | None
+    ) -> bytes:
+        if self._faults is not None:
+            return await super()._attempt_until(method, request, deadline, record)
+        return await self._exchange(method.path, request, deadline, watched=True)
+
+    async def _exchange(self, path: str, request: bytes, deadline: float, *, watched: bool = False) -> bytes:
         call = _UnaryCall(path, request, deadline)
-        self._connect().hand_over(call)
+        server = self._connect()
+        server.hand_over(call)
         call.task = trio.lowlevel.current_task()
+        if watched:
+            server.deadlines.add(deadline, call)
         self._open_calls[call] = None
         try:
             return await trio.lowlevel.wait_task_rescheduled(call.abort)
