@@ -37,7 +37,9 @@ class _Queued:
 
 
 class PodEvents:
-    """Implements ``seams.EventRecorder``; ``run`` is the sink. Without an API client events go nowhere (NOD-104)."""
+    """Implements ``seams.EventRecorder``; ``run`` is the sink. Without an API client events go nowhere
+    (NOD-104).
+    """
 
     def __init__(
         self, *, api: ApiClient | None, clock: NodeClock, rng: random.Random, node_name: str

@@ -1,6 +1,7 @@
 """The kubelet, put together (mirrors ``pkg/kubelet/kubelet.go``: NewMainKubelet, Run and the handlers).
 
-Everything that decides lives in the modules named below; here is what connects them: which part hears of what,
+Everything that decides lives in the modules named below; here is what connects them: which part hears of
+what,
 in which order the parts start (POD-109), and what a restart forgets. A kubelet object lives as long as one
 kubelet process would: to restart it, cancel ``run`` and make a new one over the same files, runtime and API.
 """
@@ -97,8 +98,8 @@ class Kubelet:
     """One kubelet process. ``api`` is None for a standalone kubelet (NOD-104).
 
     ``run`` works until it is cancelled; ``ready`` is set once the runtime is up and has been listed.
-    ``up_for_seconds`` pretends that the process started so long ago: probes of a kubelet that has just started
-    are spread over their first period (PRB-05).
+    ``up_for_seconds`` pretends that the process started so long ago: probes of a kubelet that has just
+    started are spread over their first period (PRB-05).
     """
 
     def __init__(
@@ -231,9 +232,7 @@ class Kubelet:
             now_ns=clock.now_ns,
         )
 
-    def _make_runtime(
-        self, stream: Callable[[str], random.Random], nursery: trio.Nursery
-    ) -> KubeRuntime:
+    def _make_runtime(self, stream: Callable[[str], random.Random], nursery: trio.Nursery) -> KubeRuntime:
         return KubeRuntime(
             runtime=self._runtime_client,
             images=self._image_client,
@@ -448,7 +447,9 @@ class Kubelet:
             self._update_worker(UpdateType.CREATE, pod)
 
     def _reconcile_pod(self, pod: Pod) -> None:
-        """HandlePodReconcile: a status written by others changes nothing but for gates and evictions (POD-305)."""
+        """HandlePodReconcile: a status written by others changes nothing but for gates and evictions
+        (POD-305).
+        """
         self.pods.put(pod)
         if is_mirror_pod(pod):
             return
@@ -680,7 +681,8 @@ class _Objects:
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         obj = await self._api.get("ConfigMap", namespace, name) if self._api is not None else None
-        return None if obj is None else {str(k): str(v) for k, v in (obj.get("data") or {}).items()}
+        data: dict[str, object] = (obj or {}).get("data") or {}
+        return None if obj is None else {key: str(value) for key, value in data.items()}
 
     async def secret(self, namespace: str, name: str) -> dict[str, bytes] | None:
         obj = await self._api.get("Secret", namespace, name) if self._api is not None else None

@@ -1,4 +1,5 @@
-"""What a pod worker runs: syncPod, syncTerminatingPod, syncTerminatedPod (mirrors ``pkg/kubelet/kubelet.go``).
+"""What a pod worker runs: syncPod, syncTerminatingPod, syncTerminatedPod (mirrors
+``pkg/kubelet/kubelet.go``).
 
 The order of the steps is the contract (POD-601, POD-701, POD-704). In particular a status is published before
 the runtime acts on it, so that effects of a sync show in the status of the next one (POD-602).

@@ -1,7 +1,8 @@
-"""Why containers could not be started: the waiting reasons of failed starts (mirrors ``reason_cache.go``). (pure)
+"""Why containers could not be started: the waiting reasons of failed starts (mirrors ``reason_cache.go``).
+(pure)
 
-Kept in memory only, so a kubelet restart forgets them (STA-313). A failed start sets an entry, a successful one
-removes it, nothing else touches it (RST-118, POD-610).
+Kept in memory only, so a kubelet restart forgets them (STA-313). A failed start sets an entry, a
+successful one removes it, nothing else touches it (RST-118, POD-610).
 """
 
 from collections import OrderedDict

@@ -1,4 +1,5 @@
-"""What the kubelet knows of its runtime's health (mirrors ``pkg/kubelet/runtime.go``; NOD-21 to NOD-23). (pure)"""
+"""What the kubelet knows of its runtime's health (mirrors ``pkg/kubelet/runtime.go``; NOD-21 to NOD-23).
+(pure)"""
 
 from attrs import define
 

@@ -39,7 +39,8 @@ class Recorder(Protocol):
         inputs: Mapping[str, object],
         outcome: Mapping[str, object],
     ) -> None:
-        """One decision: the machine that took it (``kuberuntime.actions``), the pod's name, the rules, both sides.
+        """One decision: the machine that took it (``kuberuntime.actions``), the pod's name, the rules,
+        both sides.
 
         ``inputs`` and ``outcome`` hold plain JSON values only.
         """
@@ -107,7 +108,9 @@ class Runtime(Protocol):
     async def sync_pod(
         self, pod: Pod, status: RuntimePodStatus, *, restart_all_containers: bool
     ) -> SyncPodResult:
-        """One pass of the runtime step (RST section 5). Never raises for a failed action; the result tells."""
+        """One pass of the runtime step (RST section 5). Never raises for a failed action; the result
+        tells.
+        """
         ...
 
     async def kill_pod(

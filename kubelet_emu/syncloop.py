@@ -106,7 +106,9 @@ class SyncLoop:
         await self._handlers[channel](self._queues[channel].popleft())
 
     async def _tick(self) -> None:
-        """Both tickers, which start together. One holds at most one tick: a slow loop sees fewer, never a burst."""
+        """Both tickers, which start together. One holds at most one tick: a slow loop sees fewer, never a
+        burst.
+        """
         ticks = {
             Channel.SYNC_TICK: SYNC_TICK_SECONDS,
             Channel.HOUSEKEEPING_TICK: self._housekeeping_period_seconds,

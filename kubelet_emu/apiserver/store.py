@@ -1,6 +1,7 @@
 """The store behind the API: objects as JSON, versions, watches. No I/O and no waiting: every call is atomic.
 
-The interface is that of an API server's storage, so that an HTTP front can be put before it. Objects are plain
+The interface is that of an API server's storage, so that an HTTP front can be put before it. Objects are
+plain
 JSON values and must not be changed by whoever receives them; the store never changes one in place either.
 A watcher that falls behind by more than ``WATCH_BACKLOG_MAX`` events is cut off with 410 Expired, as a real
 server would do it, and has to list again.
@@ -152,7 +153,9 @@ class ApiStore:
         return watch
 
     def listen(self, kind: str, listener: Callable[[WatchEvent], None]) -> None:
-        """Have each change of a kind reported at once, in the order of writing; for a trace. Must not raise."""
+        """Have each change of a kind reported at once, in the order of writing; for a trace. Must not
+        raise.
+        """
         self._listeners[kind].append(listener)
 
     def unwatch(self, kind: str, watch: Watch) -> None:

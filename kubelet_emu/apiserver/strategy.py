@@ -51,7 +51,9 @@ def prepare_pod_for_update(old: Mapping[str, Any], new: Mapping[str, Any], *, su
 def deletion_step(
     obj: Mapping[str, Any], *, grace_seconds: int | None, now_ns: int, deletion_ns: int
 ) -> Deletion:
-    """The rules of FAC-071 and FAC-072. ``deletion_ns`` is the stored deletionTimestamp, 0 if there is none."""
+    """The rules of FAC-071 and FAC-072. ``deletion_ns`` is the stored deletionTimestamp, 0 if there is
+    none.
+    """
     metadata = obj["metadata"]
     finalizers = bool(metadata.get("finalizers"))
     wanted = _period(obj, grace_seconds)

@@ -1,4 +1,5 @@
-"""What a person does to a node while it runs: the ``actions`` of a scenario, carried out (``docs/scenarios.md``).
+"""What a person does to a node while it runs: the ``actions`` of a scenario, carried out
+(``docs/scenarios.md``).
 
 Most go through the API, as with kubectl; a few go to the runtime past the kubelet, or restart a daemon.
 """

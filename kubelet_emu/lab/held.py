@@ -1,4 +1,5 @@
-"""A channel whose calls outlive their caller: what a proxy between kubelet and runtime does to a kubelet's death.
+"""A channel whose calls outlive their caller: what a proxy between kubelet and runtime does to a kubelet's
+death.
 
 Without it a runtime hears at once that its client is gone and gives up what it was waiting for: a container
 that was being stopped is then never killed. The recordings were made through such a proxy (POD-1204).

@@ -1,4 +1,5 @@
-"""Feeds a trace from the outside of a node: API writes, calls on the runtime's wire, processes of containers."""
+"""Feeds a trace from the outside of a node: API writes, calls on the runtime's wire, processes of
+containers."""
 
 from typing import Any
 

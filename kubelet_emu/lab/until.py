@@ -5,6 +5,7 @@ A duration (``35s``, ``2m30s``), a phase (``Succeeded``), a condition (``Ready``
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from attrs import frozen
 
@@ -91,21 +92,18 @@ def parse_until(text: str) -> Until:
     raise CallerError([Problem(f"cannot understand {text!r}", path="--until", hint=hint)])
 
 
-def pods_satisfy(until: Until, pods: Iterable[Mapping[str, object]]) -> bool:
+def pods_satisfy(until: Until, pods: Iterable[Mapping[str, Any]]) -> bool:
     """Whether every one of these pod objects is as a phase or condition asks; false for no pod at all."""
-    found = list(pods)
-    return bool(found) and all(_satisfies(until, pod) for pod in found)
+    found = [pod.get("status") or {} for pod in pods]
+    return bool(found) and all(_satisfies(until, status) for status in found)
 
 
-def _satisfies(until: Until, pod: Mapping[str, object]) -> bool:
-    status = pod.get("status")
-    if not isinstance(status, dict):
-        return False
+def _satisfies(until: Until, status: Mapping[str, Any]) -> bool:
     if isinstance(until, UntilPhase):
-        return status.get("phase") == until.phase  # pyright: ignore[reportUnknownMemberType]
+        return bool(status.get("phase") == until.phase)
     if isinstance(until, UntilCondition):
-        conditions: list[dict[str, str]] = status.get("conditions") or []  # pyright: ignore
-        return any(c.get("type") == until.type and c.get("status") == until.status for c in conditions)
+        wanted = (until.type, until.status)
+        return any((c.get("type"), c.get("status")) == wanted for c in status.get("conditions") or ())
     return False
 
 

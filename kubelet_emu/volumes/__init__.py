@@ -1,1 +1,2 @@
-"""Volumes of a pod on this node: what is needed, what they hold, and their set-up (``pkg/kubelet/volumemanager``)."""
+"""Volumes of a pod on this node: what is needed, what they hold, and their set-up
+(``pkg/kubelet/volumemanager``)."""

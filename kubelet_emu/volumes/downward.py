@@ -1,4 +1,5 @@
-"""Files of a downwardAPI source: labels, annotations and resource figures of the pod (VOL-05, VOL-25). (pure)"""
+"""Files of a downwardAPI source: labels, annotations and resource figures of the pod (VOL-05, VOL-25).
+(pure)"""
 
 from collections.abc import Callable, Sequence
 
