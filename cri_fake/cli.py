@@ -49,6 +49,14 @@ def main() -> None:
 @click.option(
     "--behaviour", type=click.Path(dir_okay=False), metavar="FILE", help="What containers do, as YAML."
 )
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.0, 1000.0, min_open=True),
+    default=1.0,
+    metavar="N",
+    show_default=True,
+    help="Time of containers runs N times as fast as the wall clock; the kubelet must do so too.",
+)
 def serve(
     socket: str,
     root: str | None,
@@ -57,6 +65,7 @@ def serve(
     pod_cidr: str,
     exits: tuple[str, ...],
     behaviour: str | None,
+    rate: float,
 ) -> None:
     """Serve the runtime and image services until interrupted."""
     from cri_fake import serving  # after --help, which need not load it
@@ -71,6 +80,7 @@ def serve(
             exits=exits,
             behaviour_text=None if behaviour is None else Path(behaviour).read_text(encoding="utf-8"),
             behaviour_file=behaviour or "",
+            rate=rate,
         )
         serving.serve_until_interrupted(options, say=lambda text: click.echo(text, err=True))
     except serving.CannotServe as problem:

@@ -17,7 +17,7 @@ from cri_fake.behaviours import BehaviourProblem, Behaviours, parse_exit
 from cri_fake.latency import make_latency
 from cri_fake.runtime import FakeRuntime
 from cri_fake.store.faults import Refused
-from node_host.clock import NodeClock
+from node_host.clock import NodeClock, shared_epoch_ns
 from node_host.files import DiskFiles
 from node_host.loop import Pace, run
 from node_host.net import LoopbackNet
@@ -43,6 +43,8 @@ class ServeOptions:
     exits: tuple[str, ...] = ()
     behaviour_text: str | None = None
     behaviour_file: str = ""
+    rate: float = 1.0
+    """Seconds of the runtime per second of the machine."""
 
 
 def behaviours_from(options: ServeOptions) -> Behaviours:
@@ -89,7 +91,7 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
             raise CannotServe(f"--root: {root} is not a folder: make it first")
 
         async def serve() -> None:
-            clock = NodeClock(epoch_ns=time.time_ns())
+            clock = NodeClock(epoch_ns=shared_epoch_ns(time.time_ns(), options.rate))
             async with trio.open_nursery() as nursery:
                 try:
                     runtime = FakeRuntime(
@@ -113,7 +115,7 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
 
         try:
             socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            run(serve, seed=seed, pace=Pace.REAL)
+            run(serve, seed=seed, pace=Pace.REAL, rate=options.rate)
         except (BaseExceptionGroup, OSError) as problem:
             inner = _innermost(problem)
             if isinstance(inner, OSError):

@@ -187,6 +187,7 @@ class Kubelet:
             api=api,
             events=self.events,
             root_dir=settings.root_dir,
+            host_root=settings.host_paths_root,
             downward_files=lambda pod, items, mode: downward_files(pod, items, mode, self._env_context),
         )
         self.runtime = self._make_runtime(stream, nursery)

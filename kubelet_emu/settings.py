@@ -19,6 +19,8 @@ class KubeletSettings:
     root_dir: str = "/var/lib/kubelet"
     pod_logs_dir: str = "/var/log/pods"
     container_logs_dir: str = "/var/log/containers"
+    host_paths_root: str = ""
+    """Folder under which hostPath volumes are kept instead of where they say; empty: where they say."""
     cluster_dns: tuple[str, ...] = ("10.96.0.10",)
     cluster_domain: str = "cluster.local"
     sync_frequency_seconds: float = 60.0

@@ -34,7 +34,7 @@ from kubelet_emu.lab.scenarios import Scenario
 from kubelet_emu.lab.side_by_side import run_side_by_side, sharing
 from kubelet_emu.settings import KubeletSettings
 from kubelet_emu.trace.schema import Trace
-from node_host.clock import NodeClock
+from node_host.clock import DEFAULT_EPOCH_NS, NodeClock, shared_epoch_ns
 from node_host.loop import Pace, run
 from trio_grpc import StatusError, UnixChannel
 from trio_grpc.services.runtime_v1 import ImageServiceClient, RuntimeServiceClient
@@ -88,7 +88,14 @@ class Bench:
             latency=self.latency,
             cri_endpoint=self.cri_endpoint,
             settings=self.settings,
+            epoch_ns=self._epoch_ns(),
         )
+
+    def _epoch_ns(self) -> int:
+        """The time of day at which a run starts: that of a foreign runtime has to be ours."""
+        if not self.cri_endpoint:
+            return DEFAULT_EPOCH_NS
+        return shared_epoch_ns(time.time_ns(), self.rate or 1.0)
 
 
 def not_offered(scenario: Scenario, bench: Bench) -> str:

@@ -178,6 +178,7 @@ class Node:
             root_dir=f"{self.folder}/kubelet",
             pod_logs_dir=f"{self.folder}/pods",
             container_logs_dir=f"{self.folder}/containers",
+            host_paths_root="" if options.real_host_paths else f"{self.folder}/host",
         )
 
     async def _connect(self, options: NodeOptions) -> None:

@@ -72,6 +72,7 @@ class VolumeManager:
         api: ApiClient | None,
         events: EventRecorder,
         root_dir: str,
+        host_root: str = "",
         downward_files: Callable[[Pod, Any, int], Payload],
     ) -> None:
         self._clock = clock
@@ -79,6 +80,7 @@ class VolumeManager:
         self._api = api
         self._events = events
         self._root_dir = root_dir
+        self._host_root = host_root
         self._downward_files = downward_files
         self._pods: dict[str, _PodVolumes] = {}
         self._work = trio.Event()
@@ -99,7 +101,7 @@ class VolumeManager:
 
         Raises ``VolumeError`` with the text of the FailedMount event, or ``WaitInterrupted``.
         """
-        planned = needed_volumes(pod, root_dir=self._root_dir)
+        planned = needed_volumes(pod, root_dir=self._root_dir, host_root=self._host_root)
         if not planned:
             return
         uid = pod.metadata.uid or ""
@@ -268,6 +270,8 @@ class VolumeManager:
         source = planned.volume.host_path
         assert source is not None
         path, wanted = planned.host_path, source.type or ""
+        if self._host_root:
+            self._refuse_links(path)
         exists = self._files.exists(path)
         if wanted == "DirectoryOrCreate" and not exists:
             self._files.make_dirs(path, mode=0o755)
@@ -285,6 +289,17 @@ class VolumeManager:
         elif not exists:
             # Without a type the runtime makes the missing directory when it mounts it.
             self._files.make_dirs(path, mode=0o755)
+
+    def _refuse_links(self, path: str) -> None:
+        """A link that a container left under the private root must not lead a runtime out of it."""
+        place = self._host_root
+        for part in path.removeprefix(self._host_root).split("/"):
+            place = f"{place}/{part}" if part else place
+            try:
+                if self._files.stat(place, follow=False).kind == "symlink":
+                    raise VolumeError(f"hostPath leads through a link at {place}: not followed here")
+            except OSError:
+                return
 
     def _write_atomically(self, mounted: _Mounted, payload: Payload) -> None:
         """Files in a fresh ``..<version>`` directory, reached through the ``..data`` link (VOL-05)."""

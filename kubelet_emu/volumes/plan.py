@@ -1,5 +1,6 @@
 """Which volumes a pod needs and where they lie on the node (VOL-02, VOL-03, VOL-04). (pure)"""
 
+import posixpath
 from enum import StrEnum
 
 from attrs import frozen
@@ -53,20 +54,26 @@ def volume_dir(root_dir: str, uid: str, kind: VolumeKind, name: str) -> str:
     return f"{pod_dir(root_dir, uid)}/volumes/{kind.value}/{name}"
 
 
-def needed_volumes(pod: Pod, *, root_dir: str) -> tuple[PlannedVolume, ...]:
-    """Volumes that some container names, in spec order; unused ones are ignored even if broken (VOL-02)."""
+def needed_volumes(pod: Pod, *, root_dir: str, host_root: str = "") -> tuple[PlannedVolume, ...]:
+    """Volumes that some container names, in spec order; unused ones are ignored even if broken (VOL-02).
+
+    Host paths lie under ``host_root``, whatever they say.
+    """
     spec = pod.spec
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     used = {mount.name for container in containers for mount in container.volume_mounts}
-    return tuple(_plan(volume, pod, root_dir) for volume in spec.volumes if volume.name in used)
+    return tuple(_plan(volume, pod, root_dir, host_root) for volume in spec.volumes if volume.name in used)
 
 
-def _plan(volume: Volume, pod: Pod, root_dir: str) -> PlannedVolume:
+def _plan(volume: Volume, pod: Pod, root_dir: str, host_root: str) -> PlannedVolume:
     kind = _kind(volume)
     if kind is VolumeKind.IMAGE:
         path = ""
     elif volume.host_path is not None:
         path = volume.host_path.path or "/"
+        if host_root:
+            # An absolute path that is normalised has no way up left in it.
+            path = (host_root + posixpath.normpath(f"/{path.lstrip('/')}")).rstrip("/")
     elif volume.persistent_volume_claim is not None:
         claim = volume.persistent_volume_claim.claim_name
         path = f"{root_dir}/claims/{pod.metadata.namespace or 'default'}/{claim}"

@@ -6,12 +6,21 @@ clock is the node's clock. This class adds what trio's does not have, the time o
 
 import trio
 
-__all__ = ["DEFAULT_EPOCH_NS", "NodeClock"]
+__all__ = ["DEFAULT_EPOCH_NS", "NodeClock", "shared_epoch_ns"]
 
 DEFAULT_EPOCH_NS = 1_767_225_600_000_000_000
 """2026-01-01T00:00:00Z in unix nanoseconds: the time of day at which a simulated node starts by default."""
 
 _NS_PER_SECOND = 1_000_000_000
+
+
+def shared_epoch_ns(wall_ns: int, rate: float = 1.0) -> int:
+    """The time of day of a real-time node that starts at ``wall_ns`` (unix nanoseconds) of the machine.
+
+    Nodes and runtimes in several processes that run at one rate then agree on the time of day, whenever each
+    of them started: all count from the default epoch. At rate 1 it is the machine's own.
+    """
+    return DEFAULT_EPOCH_NS + round(rate * (wall_ns - DEFAULT_EPOCH_NS))
 
 
 class NodeClock:
