@@ -32,7 +32,9 @@ import trio
 import trio.lowlevel
 from trio._core import _run  # pyright: ignore[reportMissingTypeStubs]
 
-__all__ = ["Pace", "RealClock", "VirtualClock", "current_virtual_clock", "run"]
+__all__ = ["Pace", "RealClock", "VirtualClock", "current_alarms", "current_virtual_clock", "run"]
+
+from node_host.alarms import Alarms
 
 T = TypeVar("T")
 
@@ -53,6 +55,7 @@ class VirtualClock(trio.abc.Clock):
     """
 
     def __init__(self) -> None:
+        self.alarms = Alarms()
         self._now_seconds = 0.0
         self._holds = 0
         self._runner: Any = None
@@ -68,7 +71,9 @@ class VirtualClock(trio.abc.Clock):
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Called by trio when no task can run: here time passes."""
+        deadline = self.alarms.next_deadline(deadline)
         if deadline <= self._now_seconds:
+            self.alarms.ring(self._now_seconds)
             return 0.0
         runner = self._runner
         if self._holds or deadline == math.inf or runner.waiting_for_idle or runner.entry_queue.size():
@@ -78,6 +83,7 @@ class VirtualClock(trio.abc.Clock):
         if len(runner.io_manager._registered) > 1 and not self._probe.found_nothing(runner):
             return 0.0
         self._now_seconds = deadline
+        self.alarms.ring(deadline)
         return 0.0
 
     @property
@@ -128,6 +134,7 @@ class RealClock(trio.abc.Clock):
     def __init__(self, rate: float = 1.0) -> None:
         if not 0.0 < rate < math.inf:
             raise ValueError(f"rate must be a positive number, not {rate!r}")
+        self.alarms = Alarms()
         self._rate = rate
         self._start_seconds = time.perf_counter()
 
@@ -137,10 +144,14 @@ class RealClock(trio.abc.Clock):
         _order_timers(_current_runner())
 
     def current_time(self) -> float:
-        return (time.perf_counter() - self._start_seconds) * self._rate
+        """Asked by trio at every pass of the loop, so alarms ring here."""
+        now = (time.perf_counter() - self._start_seconds) * self._rate
+        if len(self.alarms):
+            self.alarms.ring(now)
+        return now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        return (deadline - self.current_time()) / self._rate
+        return (self.alarms.next_deadline(deadline) - self.current_time()) / self._rate
 
 
 def run(
@@ -167,6 +178,12 @@ def current_virtual_clock() -> VirtualClock | None:
     """The virtual clock of the run this is called in, or None in real time (or under another clock)."""
     clock = trio.lowlevel.current_clock()
     return clock if isinstance(clock, VirtualClock) else None
+
+
+def current_alarms() -> Alarms | None:
+    """The alarms of the clock of the run this is called in; None under a clock that is not ours."""
+    clock = trio.lowlevel.current_clock()
+    return clock.alarms if isinstance(clock, VirtualClock | RealClock) else None
 
 
 class _SeededOrder:

@@ -15,11 +15,12 @@ import outcome
 import trio
 import trio.lowlevel
 
-from trio_grpc.channel import MAX_RECEIVE_BYTES, CallRecord, Channel, RawStream, expired
+from node_host.alarms import Alarms
+from trio_grpc.channel import MAX_RECEIVE_BYTES, Channel, RawStream, expired
 from trio_grpc.codes import Code, StatusError
-from trio_grpc.deadlines import Deadlines
 from trio_grpc.dispatch import Dispatcher
-from trio_grpc.method import Handler, Method, address_in_use, as_status, not_listening
+from trio_grpc.method import Handler, address_in_use, not_listening
+from trio_grpc.workers import Worker, Workers
 
 __all__ = ["MemoryChannel", "MemoryServer", "MemorySockets"]
 
@@ -29,15 +30,17 @@ STREAM_WINDOW_ITEMS = 16
 MAX_STREAMS = 64
 """How many streams one server carries at a time; one more is refused with RESOURCE_EXHAUSTED."""
 
-MAX_IDLE_WORKERS = 64
-"""How many worker tasks a server keeps for the next call."""
-
 
 class MemorySockets:
     """Which server listens on which path: what a folder of sockets is to the socket transport."""
 
     def __init__(self) -> None:
         self._servers: dict[str, MemoryServer] = {}
+        self._changed = trio.Event()
+
+    async def changed(self) -> None:
+        """Wait until the next server begins or stops to listen."""
+        await self._changed.wait()
 
     def find(self, path: str) -> "MemoryServer | None":
         """The server that listens on the path."""
@@ -52,11 +55,17 @@ class MemorySockets:
         if path in self._servers:
             raise address_in_use(path)
         self._servers[path] = server
+        self._tell()
 
     def unbind(self, path: str, server: "MemoryServer") -> None:
         """Used by servers; nothing happens where another one listens by now."""
         if self._servers.get(path) is server:
             del self._servers[path]
+            self._tell()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
 
 
 class MemoryServer:
@@ -80,12 +89,8 @@ class MemoryServer:
         self.dispatcher = Dispatcher(
             max_receive_bytes=max_receive_bytes, max_streams=max_streams, on_failure=on_failure
         )
-        self._idle: list[_Worker] = []
-        self._busy: dict[_Worker, None] = {}
         self._manager: Any = None
-        self._nursery: trio.Nursery | None = None
-        self.deadlines = Deadlines()
-        self._watching = trio.CancelScope()
+        self._workers: Workers | None = None
 
     def add(self, handler: Handler) -> None:
         """Serve the contracts of this handler. Raises ValueError for a method that is already served."""
@@ -93,16 +98,14 @@ class MemoryServer:
 
     @property
     def listening(self) -> bool:
-        return self._nursery is not None
+        return self._workers is not None
 
     async def __aenter__(self) -> Self:
-        if self._nursery is not None:
+        if self._workers is not None:
             raise RuntimeError(f"the server on {self.path} is already listening")
         self.sockets.bind(self.path, self)
         self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
-        self.deadlines, self._watching = Deadlines(), trio.CancelScope()
-        self._nursery.start_soon(self._watch_deadlines)
+        self._workers = Workers(await self._manager.__aenter__())
         return self
 
     async def __aexit__(
@@ -117,58 +120,31 @@ class MemoryServer:
         """Stop at once, as a process that dies: callers get UNAVAILABLE, handlers are cancelled. Twice
         is once.
         """
-        if self._nursery is None:
+        if self._workers is None:
             return
-        self._nursery = None
+        workers, self._workers = self._workers, None
         self.sockets.unbind(self.path, self)
-        self._watching.cancel()
-        for worker in [*self._busy, *self._idle]:
-            if worker.call is not None:
-                worker.call.fail(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
-            worker.scope.cancel()
-
-    async def _watch_deadlines(self) -> None:
-        with self._watching:
-            await self.deadlines.watch()
+        workers.close(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
 
     def hand_over(self, call: "_UnaryCall | _StreamCall") -> None:
-        """Used by channels: give a call to a worker."""
-        assert self._nursery is not None
-        if self._idle:
-            worker = self._idle.pop()
-            worker.take(call)
-        else:
-            worker = _Worker(self, call)
-            self._nursery.start_soon(worker.run)
-        self._busy[worker] = None
-        call.worker = worker
-
-    def parked(self, worker: "_Worker") -> bool:
-        """Used by workers: done with a call. False where the worker is not needed any more."""
-        self._busy.pop(worker, None)
-        if self._nursery is None or worker.scope.cancel_called or len(self._idle) >= MAX_IDLE_WORKERS:
-            return False
-        self._idle.append(worker)
-        return True
-
-    def gone(self, worker: "_Worker") -> None:
-        """Used by workers: on their way out."""
-        self._busy.pop(worker, None)
-        if worker in self._idle:
-            self._idle.remove(worker)
+        """Used by channels, of a server that listens."""
+        assert self._workers is not None
+        call.dispatcher = self.dispatcher
+        self._workers.hand_over(call)
 
 
 class _UnaryCall:
     """One unary call between the task that waits for it and the worker that serves it."""
 
-    __slots__ = ("deadline", "path", "request", "task", "worker")
+    __slots__ = ("deadline", "dispatcher", "path", "request", "task", "worker")
 
     def __init__(self, path: str, request: bytes, deadline: float) -> None:
         self.path = path
         self.request = request
         self.deadline = deadline
         self.task: trio.lowlevel.Task | None = None
-        self.worker: _Worker | None = None
+        self.worker: Worker | None = None
+        self.dispatcher: Dispatcher | None = None
 
     def finish(self, answer: "outcome.Outcome[bytes]") -> None:
         """Wake the caller with the answer, unless it has one or has given up."""
@@ -178,11 +154,6 @@ class _UnaryCall:
 
     def fail(self, error: StatusError) -> None:
         self.finish(outcome.Error(error))
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody waits for the answer any more."""
-        return self.task is None
 
     def expire(self) -> None:
         """The deadline has passed: the caller hears of it, and the handler is cancelled."""
@@ -197,9 +168,10 @@ class _UnaryCall:
             self.worker.scope.cancel()
         return trio.lowlevel.Abort.SUCCEEDED
 
-    async def serve(self, server: MemoryServer) -> None:
+    async def serve(self) -> None:
+        assert self.dispatcher is not None
         try:
-            reply = await server.dispatcher.answer(self.path, self.request, self.deadline)
+            reply = await self.dispatcher.answer(self.path, self.request, self.deadline)
             answer: outcome.Outcome[bytes] = outcome.Value(reply)
         except StatusError as problem:
             answer = outcome.Error(problem)
@@ -213,7 +185,8 @@ class _StreamCall:
         self.path = path
         self.request = request
         self.deadline = deadline
-        self.worker: _Worker | None = None
+        self.worker: Worker | None = None
+        self.dispatcher: Dispatcher | None = None
         self._error: StatusError | None = None
         self._send, self._receive = trio.open_memory_channel[bytes](STREAM_WINDOW_ITEMS)
 
@@ -243,56 +216,13 @@ class _StreamCall:
             self._error = error
         self._send.close()
 
-    async def serve(self, server: MemoryServer) -> None:
+    async def serve(self) -> None:
+        assert self.dispatcher is not None
         try:
-            await server.dispatcher.feed(self.path, self.request, self.deadline, self.put)
+            await self.dispatcher.feed(self.path, self.request, self.deadline, self.put)
         except StatusError as problem:
             self.fail(problem)
         self._send.close()
-
-
-class _Worker:
-    """A task of the server that serves one call after the other, until something cancels its scope."""
-
-    __slots__ = ("_server", "_task", "call", "scope")
-
-    def __init__(self, server: MemoryServer, call: _UnaryCall | _StreamCall) -> None:
-        self._server = server
-        self._task: trio.lowlevel.Task | None = None
-        self.call: _UnaryCall | _StreamCall | None = call
-        self.scope = trio.CancelScope()
-
-    def take(self, call: _UnaryCall | _StreamCall) -> None:
-        """Wake the idle worker with its next call."""
-        task, self._task = self._task, None
-        self.call = call
-        assert task is not None
-        trio.lowlevel.reschedule(task)
-
-    async def run(self) -> None:
-        try:
-            with self.scope:
-                while self.call is not None:
-                    await self.call.serve(self._server)
-                    self.call.worker = None
-                    self.call = None
-                    if not self._server.parked(self):
-                        return
-                    self._task = trio.lowlevel.current_task()
-                    await trio.lowlevel.wait_task_rescheduled(self._abort)
-        except Exception as problem:
-            # What is left of an exception group from which the scope took the cancellation.
-            if self.call is not None:
-                self.call.fail(as_status(problem))
-        finally:
-            self._server.gone(self)
-            if self.call is not None:
-                self.call.worker = None
-                self.call.fail(StatusError(Code.CANCELLED, "context canceled"))
-
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
-        self._task = None
-        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class MemoryChannel(Channel):
@@ -318,24 +248,17 @@ class MemoryChannel(Channel):
                 call.worker.scope.cancel()
         await trio.lowlevel.checkpoint()
 
-    async def _attempt_until(
-        self, method: Method[Any, Any], request: bytes, deadline: float, record: CallRecord | None
-    ) -> bytes:
-        if self._faults is not None:
-            return await super()._attempt_until(method, request, deadline, record)
-        return await self._exchange(method.path, request, deadline, watched=True)
-
-    async def _exchange(self, path: str, request: bytes, deadline: float, *, watched: bool = False) -> bytes:
+    async def _exchange(self, path: str, request: bytes, deadline: float, alarms: Alarms | None) -> bytes:
         call = _UnaryCall(path, request, deadline)
-        server = self._connect()
-        server.hand_over(call)
+        self._connect().hand_over(call)
         call.task = trio.lowlevel.current_task()
-        if watched:
-            server.deadlines.add(deadline, call)
+        alarm = alarms.at(deadline, call.expire) if alarms is not None else None
         self._open_calls[call] = None
         try:
             return await trio.lowlevel.wait_task_rescheduled(call.abort)
         finally:
+            if alarm is not None:
+                alarm.cancel()
             del self._open_calls[call]
 
     def _open(self, path: str, request: bytes, deadline: float) -> RawStream:

@@ -25,8 +25,10 @@ from trio_grpc.codes import Code, StatusError
 from trio_grpc.dispatch import Dispatcher
 from trio_grpc.memory import MAX_STREAMS, STREAM_WINDOW_ITEMS
 from trio_grpc.method import Handler, too_many_streams, unknown_path
+from trio_grpc.unix_inbox import Inbox, current_inbox
 from trio_grpc.unix_path import SocketPath, check_length
 from trio_grpc.unix_wire import METADATA_KEY, Wire, find_wire
+from trio_grpc.workers import Worker, Workers
 
 __all__ = ["MAX_UNARY_CALLS", "UnixServer"]
 
@@ -61,10 +63,9 @@ class UnixServer:
         self._dispatcher = Dispatcher(
             max_receive_bytes=max_receive_bytes, max_streams=max_streams, on_failure=on_failure
         )
-        self._calls: dict[_Call, None] = {}
         self._manager: Any = None
-        self._nursery: trio.Nursery | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
+        self._workers: Workers | None = None
+        self._inbox: Inbox | None = None
         self._clock: VirtualClock | None = None
         self._socket: SocketPath | None = None
         self._server: Any = None
@@ -78,12 +79,12 @@ class UnixServer:
 
     @property
     def listening(self) -> bool:
-        return self._nursery is not None
+        return self._workers is not None
 
     async def __aenter__(self) -> Self:
         if self._server is not None:
             raise RuntimeError(f"the server on {self.path} is already listening")
-        self._token = trio.lowlevel.current_trio_token()
+        self._inbox = current_inbox()
         self._clock = current_virtual_clock()
         self._socket = SocketPath(self.path)
         try:
@@ -92,7 +93,7 @@ class UnixServer:
             self._socket.give_back()
             raise
         self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
+        self._workers = Workers(await self._manager.__aenter__())
         return self
 
     async def __aexit__(
@@ -109,14 +110,12 @@ class UnixServer:
         """Stop at once, as a process that dies: callers get UNAVAILABLE, handlers are cancelled. Twice
         is once.
         """
-        if self._nursery is None:
+        if self._workers is None:
             return
-        self._nursery = None
+        workers, self._workers = self._workers, None
         if self._socket is not None:
             self._socket.give_back()
-        for call in [*self._calls]:
-            call.fail(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
-            call.scope.cancel()
+        workers.close(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
         self._stopped = self._server.stop(_STOP_GRACE_SECONDS)
 
     def _listen(self, place: SocketPath) -> None:
@@ -192,9 +191,12 @@ class UnixServer:
         return self._dispatcher.streams(path)
 
     def _hand_over(self, path: str, request: bytes, context: Any) -> "_Call":
-        assert self._token is not None
-        number = next((value for key, value in context.invocation_metadata() if key == METADATA_KEY), "")
-        call = _Call(self, path, request, context.time_remaining(), number, self._token)
+        assert self._inbox is not None
+        number = ""
+        if self._clock is not None:
+            metadata = context.invocation_metadata()
+            number = next((value for key, value in metadata if key == METADATA_KEY), "")
+        call = _Call(self._dispatcher, path, request, context.time_remaining(), number, self._inbox)
         if context.add_callback(call.in_thread_terminated):
             call.soon(self._start, call)
         else:
@@ -208,31 +210,12 @@ class UnixServer:
         if call.wire is not None:
             call.wire.attached = True
             call.wire.received()
-        if self._nursery is None:
-            call.fail(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
-            return
         if call.terminated:
             call.gone()
-            return
-        self._calls[call] = None
-        self._nursery.start_soon(self._run, call)
-
-    async def _run(self, call: "_Call") -> None:
-        try:
-            with call.scope:
-                if self._dispatcher.streams(call.path):
-                    await self._dispatcher.feed(call.path, call.request, call.deadline(), call.put)
-                    call.finish(None)
-                else:
-                    call.finish(await self._dispatcher.answer(call.path, call.request, call.deadline()))
-        except StatusError as problem:
-            call.finish(problem)
-        except Exception as problem:
-            # What is left of an exception group from which the scope took the cancellation.
-            call.finish(StatusError(Code.UNKNOWN, f"Exception calling application: {problem}"))
-        finally:
-            del self._calls[call]
-            call.finish(StatusError(Code.CANCELLED, "context canceled"))
+        elif self._workers is None:
+            call.fail(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
+        else:
+            self._workers.hand_over(call)
 
 
 class _Call:
@@ -240,36 +223,39 @@ class _Call:
 
     def __init__(
         self,
-        server: UnixServer,
+        dispatcher: Dispatcher,
         path: str,
         request: bytes,
         remaining_seconds: float | None,
         number: str,
-        token: trio.lowlevel.TrioToken,
+        inbox: Inbox,
     ) -> None:
-        self.path = path
-        self.request = request
+        self._dispatcher = dispatcher
+        self._path = path
+        self._request = request
         self.number = number
         self.wire: Wire | None = None
-        self.scope = trio.CancelScope()
+        self.worker: Worker | None = None
         self.terminated = False
         self.answers: queue.SimpleQueue[bytes | StatusError | None] = queue.SimpleQueue()
         self._remaining_seconds = remaining_seconds
-        self._token = token
+        self._inbox = inbox
         self._finished = False
         self._queued = 0
         self._space = trio.lowlevel.ParkingLot()
 
     def soon(self, function: Any, *arguments: Any) -> None:
         """From any thread: call the function in the loop. When the run is over, so is the call."""
-        try:
-            self._token.run_sync_soon(function, *arguments)
-        except trio.RunFinishedError:
+        if not self._inbox.post(function, *arguments):
             self.answers.put(StatusError(Code.UNAVAILABLE, "error reading from server: EOF"))
 
     def in_thread_terminated(self) -> None:
         """Called by grpcio when the call is over for it: answered, cancelled, or the peer has gone."""
-        self.soon(self._terminated)
+        wire = self.wire
+        if wire is not None:
+            wire.terminated = True
+        if not self._finished or (wire is not None and wire.abandoned):
+            self.soon(self._terminated)
 
     def deadline(self) -> float:
         """When the caller stops waiting, in trio's time: as its wire says, or as grpcio knows it."""
@@ -277,6 +263,16 @@ class _Call:
             return self.wire.deadline
         remaining = self._remaining_seconds
         return math.inf if remaining is None else trio.current_time() + remaining
+
+    async def serve(self) -> None:
+        try:
+            if self._dispatcher.streams(self._path):
+                await self._dispatcher.feed(self._path, self._request, self.deadline(), self.put)
+                self.finish(None)
+            else:
+                self.finish(await self._dispatcher.answer(self._path, self._request, self.deadline()))
+        except StatusError as problem:
+            self.finish(problem)
 
     async def put(self, item: bytes) -> None:
         """Hand one item of a stream to the thread; waits while the window is full."""
@@ -316,12 +312,10 @@ class _Call:
 
     def _terminated(self) -> None:
         self.terminated = True
-        if self.wire is not None:
-            self.wire.attached = False
-            if self.wire.abandoned or not self._finished:
-                self.wire.close()
-        if not self._finished:
-            self.scope.cancel()
+        if self.wire is not None and (self.wire.abandoned or not self._finished):
+            self.wire.close()
+        if not self._finished and self.worker is not None:
+            self.worker.scope.cancel()
 
 
 class _StreamThreads:

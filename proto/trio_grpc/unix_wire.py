@@ -31,6 +31,11 @@ class Wire:
         self.attached = False
         """Whether the other end has the call: only then will it say that it saw a cancellation."""
         self.abandoned = False
+        """Whether the reader has given up. Read by a thread of the other end."""
+        self.terminated = False
+        """Whether grpcio has told the other end that the call is over. Written by a thread of the other
+        end.
+        """
         self._clock = clock
         self._under_way = 0
         self._room = True
@@ -57,10 +62,18 @@ class Wire:
         self._update()
 
     def abandon(self) -> None:
-        """The reader gives up; the cancellation is on the wire until the other end closes this."""
+        """The reader gives up. Where the other end has the call, the cancellation is on the wire until
+        it closes.
+
+        ``abandoned`` is set before ``terminated`` is read here, and the other way round at the other
+        end, so that one of the two always learns of the other.
+        """
         self.abandoned = True
-        self._room = True
-        self.sent()
+        if self.attached and not self.terminated:
+            self._room = True
+            self.sent()
+        else:
+            self.close()
 
     def close(self) -> None:
         """Nothing more will arrive, or nobody waits for it any more."""
