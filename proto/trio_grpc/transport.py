@@ -79,6 +79,10 @@ class UnixTransport:
     def __init__(self, host_path: Callable[[str], str] = str) -> None:
         self._host_path = host_path
 
+    def host_path(self, path: str) -> str:
+        """Where a path of the node lies on this machine."""
+        return self._host_path(path)
+
     def channel(self, path: str, **options: Any) -> UnixChannel:
         return UnixChannel(self._host_path(path), **options)
 
