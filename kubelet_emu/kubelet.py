@@ -89,6 +89,7 @@ __all__ = ["Kubelet"]
 RUNTIME_POLL_SECONDS = 5.0
 CONTAINER_GC_SECONDS = 60.0
 NODE_RETRY_SECONDS = 1.0
+NODE_LIST_SECONDS = 0.005
 CONFIG_WAIT_SECONDS = 0.1
 DELETOR_CAPACITY = 50
 """Removals that may wait for the deletor; what comes beyond is left to GC (POD-001)."""
@@ -129,6 +130,7 @@ class Kubelet:
         self._runtime_client = RuntimeServiceClient(channel)
         self._image_client = ImageServiceClient(channel)
         self._consumed: set[str] = set()
+        self._node_synced = False
         self._dead_send, self._dead = trio.open_memory_channel[str](DELETOR_CAPACITY)
         self.health = RuntimeHealth()
 
@@ -287,6 +289,7 @@ class Kubelet:
         nursery.start_soon(self.volumes.run)
         nursery.start_soon(self._poll_runtime)
         if self._api is not None:
+            nursery.start_soon(self._follow_node, self._api)
             nursery.start_soon(self.status.run)
         nursery.start_soon(self.pleg.run)
         nursery.start_soon(self._collect_garbage)
@@ -309,6 +312,20 @@ class Kubelet:
                 if error.reason == "AlreadyExists":
                     return
                 self._recorder.fact("note", about="node", text=f"registration failed: {error}")
+                await self._clock.sleep(NODE_RETRY_SECONDS)
+
+    async def _follow_node(self, api: ApiClient) -> None:
+        """Learn of the node object. The source of API pods waits for it, and at its first look it is not there
+        yet: that costs the second in which a restarted kubelet knows the runtime's pods, but none of its own
+        (POD-107, POD-214).
+        """
+        await self._clock.sleep(NODE_LIST_SECONDS)
+        while not self._node_synced:
+            try:
+                self._node_synced = await api.get("Node", "", self.settings.node_name) is not None
+            except ApiError as error:
+                self._recorder.fact("note", about="node", text=f"the node cannot be read: {error}")
+            if not self._node_synced:
                 await self._clock.sleep(NODE_RETRY_SECONDS)
 
     async def _poll_runtime(self) -> None:
@@ -382,6 +399,7 @@ class Kubelet:
                 set_pods=self.config.set_pods,
                 recorder=self._recorder,
                 rng=self._randoms.stream("config"),
+                node_synced=lambda: self._node_synced,
             )
             sources.append(api.run)
         return sources
