@@ -29,7 +29,6 @@ skip() { say "skipped: $*"; exit $required; }
 command -v unshare >/dev/null || skip 'needs unshare (package util-linux)'
 unshare --mount --pid --net --fork --mount-proc true 2>/dev/null || skip 'this machine does not let us make namespaces'
 [ -d /sys/fs/cgroup ] && [ -n "$(ls /sys/fs/cgroup)" ] || skip 'no cgroups are mounted on /sys/fs/cgroup'
-touch_cgroup() { find /sys/fs/cgroup -maxdepth 1 -mindepth 1 -type d 2>/dev/null; }
 "$python" -c 'import trio, grpc, google.protobuf' 2>/dev/null || skip "$python lacks the dependencies of kubelet-emu"
 
 work=$(mktemp -d /tmp/ke-containerd.XXXXXX)
@@ -40,13 +39,14 @@ child=
 cleanup() {
     trap - EXIT INT TERM
     if [ -n "$child" ] && kill -0 "$child" 2>/dev/null; then
-        kill -TERM "$child" 2>/dev/null || true
+        # It ignores gentler signals, and takes all of its namespace along.
+        kill -KILL "$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
     fi
     # All processes are gone with their namespace; what is left of their cgroups are empty folders.
     for folder in $(find /sys/fs/cgroup -maxdepth 2 -name k8s.io -type d 2>/dev/null | sort); do
         case " $had_k8s " in *"$folder"*) continue ;; esac
-        for try in 1 2 3 4 5; do
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
             find "$folder" -depth -type d -exec rmdir {} + 2>/dev/null || true
             [ -d "$folder" ] || break
             sleep 0.2
@@ -125,7 +125,9 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
         BinaryName = "$(command -v runc)"
         Root = "$work/runc"
 END
-export work python repo private_libraries
+mkdir "$work/tmp"
+TMPDIR=$work/tmp
+export TMPDIR work python repo private_libraries
 
 # -- inside the namespaces --
 
