@@ -11,6 +11,9 @@ from cri_fake.world import World
 
 __all__ = ["ImageOps"]
 
+_CRI_ERRORS = ("RegistryUnavailable", "SignatureValidationFailed")
+"""Errors that CRI names; a runtime that knows them says them first, which is how a kubelet tells them."""
+
 _LONGEST_PULL_SECONDS = 24 * 3600.0
 
 
@@ -62,8 +65,10 @@ class ImageOps:
         if told is not None and told.failure is not None:
             if told.duration_seconds is None:
                 await world.pause("PullImage", "refused")
-            prefix = f'failed to pull and unpack image "{reference}"'
-            raise Refused(Kind(told.code), f"{prefix}: {told.failure}")
+            text = told.failure
+            if not text.startswith(_CRI_ERRORS):
+                text = f'failed to pull and unpack image "{reference}": {text}'
+            raise Refused(Kind(told.code), text)
         try:
             found = world.catalogue.find(reference)
         except Refused:

@@ -65,6 +65,7 @@ from kubelet_emu.podworkers.record import UpdatePodOptions
 from kubelet_emu.podworkers.workers import PodWorkers
 from kubelet_emu.prober.manager import ProberManager
 from kubelet_emu.prober.runner import ProbeRunner
+from kubelet_emu.pull_secrets import PullSecrets
 from kubelet_emu.reason_cache import ReasonCache
 from kubelet_emu.runtime_health import RuntimeHealth
 from kubelet_emu.seams import ProbeKind, ProbeOutcome, ProbeUpdate, Recorder
@@ -157,6 +158,7 @@ class Kubelet:
         self.work_queue = WorkQueue()
         self.reasons = ReasonCache()
         self.events = PodEvents(api=api, clock=clock, rng=stream("events"), node_name=settings.node_name)
+        self.pull_secrets = PullSecrets(api=api, events=self.events)
         self.loop = SyncLoop(
             clock=clock,
             rng=stream("syncloop"),
@@ -250,6 +252,7 @@ class Kubelet:
             settings=self.settings,
             volumes=self.volumes,
             objects=_Objects(self._api),
+            credentials=self.pull_secrets,
             pods=_PodStates(self),
             on_sandbox_ready=self._on_sandbox_ready,
             node=NodeFacts(allocatable=self._shape.allocatable()),
@@ -269,6 +272,7 @@ class Kubelet:
             recorder=self._recorder,
             has_api=self._api is not None,
             seams=SyncSeams(
+                take_pull_secrets=self.pull_secrets.take,
                 network_error=lambda: self.health.network_condition,
                 deadline_exceeded=self._deadline_exceeded,
                 sync_cancelled=lambda uid: self.workers.cancel_event(uid).is_set(),

@@ -54,6 +54,7 @@ class SyncSeams:
     reconcile_mirror: Callable[[Pod, Pod | None], Awaitable[None]] | None
     resize_conditions: Callable[[Pod], tuple[PodCondition, ...]]
     device_health: Callable[[Pod], Mapping[str, Sequence[ResourceStatus]]]
+    take_pull_secrets: Callable[[Pod], Awaitable[None]]
 
 
 class PodSync:
@@ -111,6 +112,7 @@ class PodSync:
         error = await self._wait_for_volumes(pod)
         if error is not None:
             return SyncOutcome(error=error)
+        await self._seams.take_pull_secrets(pod)
         self._prober.add_pod(pod)
         result = await self._runtime.sync_pod(
             pod, status, restart_all_containers=generated.restart_all_containers

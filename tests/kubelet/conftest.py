@@ -18,7 +18,7 @@ class Seen:
         self._node = node
 
     def calls(self, *methods: str, of: str = "") -> list[dict[str, Any]]:
-        """Calls that change something, in order of their beginning; ``of`` is ``NAME#attempt`` or a part of it."""
+        """Calls that change something, in order of their beginning; ``of`` is a part of ``NAME#attempt``."""
         found = [
             record
             for record in self._node.recorder.records

@@ -165,7 +165,7 @@ def test_hok_05_http_hooks_succeed_with_any_answer(on_node, busybox, seen):
         node.apply(busybox("asking", a=given))
         node.apply(busybox("refused", spec={"terminationGracePeriodSeconds": 2}, a=refused))
         await node.advance(6)
-        return node.pod("asking").status.phase, [e for e in seen(node).events("FailedPostStartHook")]
+        return node.pod("asking").status.phase, seen(node).events("FailedPostStartHook")
 
     phase, failed = on_node(story)
     assert phase == "Running"
@@ -182,7 +182,7 @@ def test_hok_04_a_kubelet_restart_does_not_run_the_hook_again(on_node, busybox, 
 
     phase, look = on_node(story)
     assert phase == "Running"
-    assert len([call for call in look.calls("ExecSync")]) == 1
+    assert len(look.calls("ExecSync")) == 1
 
 
 def test_hok_14_a_container_that_ends_by_itself_has_no_pre_stop(on_node, busybox, seen):
@@ -206,7 +206,8 @@ def test_hok_16_all_pre_stop_hooks_start_at_once_and_sidecars_stop_last(on_node,
 
     look = on_node(story)
     execs = [call["t"] for call in look.calls("ExecSync")]
-    assert len(execs) == 3 and execs[-1] - execs[0] < 0.1
+    assert len(execs) == 3
+    assert execs[-1] - execs[0] < 0.1
     stops = look.calls("StopContainer")
     assert [call["container"] for call in stops] == ["a#0", "u#0", "s#0"]
     assert [call["timeout"] for call in stops] == ["30", "28", "26"]

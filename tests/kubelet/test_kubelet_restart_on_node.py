@@ -39,7 +39,9 @@ def test_pod_1201_a_rejected_pod_is_killed_as_an_orphan_and_gets_its_statuses_ba
     assert back["phase"] == "Running"
     assert back["conditions"]["Ready"][1] == "PodFailed"
     assert (status.phase, status.reason) == ("Failed", "OutOfcpu")
-    assert status.message.startswith("Pod was rejected: Node didn't have enough resource: cpu, requested: 1000")
+    assert status.message.startswith(
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 1000"
+    )
     assert status.container_statuses[0].state.terminated.exit_code == 137
     assert "Node didn't have enough resource: cpu" in look.messages("OutOfcpu")[0]
 
@@ -118,7 +120,9 @@ def test_pod_1203_a_terminal_pod_stays_terminal_and_starts_nothing(on_node, busy
     assert look.phases() == ["Pending", "Running", "Failed"]
 
 
-def test_pod_1205_a_pod_deleted_by_force_while_the_kubelet_is_away_is_killed_as_an_orphan(on_node, busybox, seen):
+def test_pod_1205_a_pod_deleted_by_force_while_the_kubelet_is_away_is_killed_as_an_orphan(
+    on_node, busybox, seen
+):
     async def story(node):
         hook = {"lifecycle": {"preStop": {"exec": {"command": ["sleep", "9"]}}}}
         node.apply(busybox(a={"script": IGNORANT, **hook}))
@@ -128,7 +132,11 @@ def test_pod_1205_a_pod_deleted_by_force_while_the_kubelet_is_away_is_killed_as_
         await node.restart_kubelet()
         back = node.clock.elapsed_seconds() - node.recorder.zero_seconds
         await node.advance(70)
-        return back, node.files.exists("/var/lib/kubelet/pods") and node.files.list("/var/lib/kubelet/pods"), seen(node)
+        return (
+            back,
+            node.files.exists("/var/lib/kubelet/pods") and node.files.list("/var/lib/kubelet/pods"),
+            seen(node),
+        )
 
     back, left, look = on_node(story)
     assert look.timeouts() == ["2"]

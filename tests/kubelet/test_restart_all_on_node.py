@@ -1,5 +1,7 @@
 """Restarts of a whole pod in place as recorded on a real node (RST section 8), each told on a whole node."""
 
+from itertools import pairwise
+
 NEVER = {"restartPolicy": "Never"}
 IGNORANT = "trap '' TERM; sleep 3600"
 CONDITION = "AllContainersRestarting"
@@ -107,7 +109,7 @@ def test_rst_142_after_the_reset_the_old_delay_counts_on(on_node, busybox, seen)
     assert 6.0 < reset < 9.0
     after = [at for at in starts if at >= reset]
     assert after[0] - reset < 1.0
-    waits = [b - a for a, b in zip(after, after[1:], strict=False)]
+    waits = [b - a for a, b in pairwise(after)]
     assert 10.0 < waits[0] < 18.0
     assert 20.0 < waits[1] < 33.0
 
