@@ -29,6 +29,10 @@ __all__ = ["DEFAULT_PATH", "ContainerProcesses", "ExecError", "Executable", "Pro
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_PROCESSES = 1024
+MAX_STARTS_AT_ONCE = 2000
+MAX_STARTS_PER_SECOND = 20
+"""A container that starts more than ``MAX_STARTS_AT_ONCE`` processes has to make do with so many a second."""
+
 DEFAULT_BURST_SECONDS = 0.001
 _START_FAILED = 128
 _EXEC_FORMAT_ERROR = 255
@@ -132,6 +136,8 @@ class ContainerProcesses:
         self.own_pid_namespace = own_pid_namespace
         self.burst_seconds = burst_seconds
         self.processes: dict[int, Proc] = {}
+        self._starts_left = float(MAX_STARTS_AT_ONCE)
+        self._starts_counted_seconds = clock.elapsed_seconds()
         self._next_pid = 1
         self._first: Proc | None = None
         self._fill_files()
@@ -244,6 +250,14 @@ class ContainerProcesses:
             proc = self.processes.get(pid)
             if proc is not None:
                 proc.deliver(signals.KILL, from_outside=True)
+
+    def start_delay_seconds(self) -> float:
+        """How long the next start has to wait: nothing for all but loops and bombs of processes."""
+        now_seconds = self.clock.elapsed_seconds()
+        earned = (now_seconds - self._starts_counted_seconds) * MAX_STARTS_PER_SECOND
+        self._starts_counted_seconds = now_seconds
+        self._starts_left = min(self._starts_left + earned, MAX_STARTS_AT_ONCE) - 1.0
+        return max(-self._starts_left, 0.0) / MAX_STARTS_PER_SECOND
 
     # -- from inside ----------------------------------------------------------------------------------------
 

@@ -54,30 +54,28 @@ class Exit(Exception):
 class Pace:
     """What computing costs in virtual time, so that a busy loop cannot stop the clock. Deterministic.
 
-    Starting a program costs ``burst_seconds``, and so do ``STEPS`` steps of a loop. A process that goes on
-    and on without waiting for anything pays more and more: after its patience the price doubles again and
-    again up to ``MAX_SECONDS``. A loop that spins for minutes then costs little real time, at the price of a
-    coarser grain (about 2 % of the time it has been spinning).
+    ``STEPS`` steps of a loop cost ``burst_seconds``. A process that goes on and on without waiting for
+    anything pays more and more: after ``PATIENCE`` bursts the price doubles every ``DOUBLING`` bursts up to
+    ``MAX_SECONDS``. A loop that spins for minutes then costs little real time, at the price of a coarser
+    grain (about 2 % of the time it has been spinning). Starting processes is bounded for the container as a
+    whole, see ``ContainerProcesses.start_delay_seconds``.
     """
 
     STEPS = 16
-    STEP_PATIENCE = 500
-    STEP_DOUBLING = 50
-    START_PATIENCE = 2000
-    START_DOUBLING = 100
+    PATIENCE = 500
+    DOUBLING = 50
     MAX_SECONDS = 1.0
 
-    __slots__ = ("_bursts", "_starts", "_steps", "burst_seconds")
+    __slots__ = ("_bursts", "_steps", "burst_seconds")
 
     def __init__(self, burst_seconds: float) -> None:
         self.burst_seconds = burst_seconds
         self._bursts = 0
-        self._starts = 0
         self._steps = 0
 
     def rested(self) -> None:
         """The process has waited for something."""
-        self._bursts = self._starts = 0
+        self._bursts = 0
 
     def step(self) -> bool:
         """One step of a loop; True when a payment is due."""
@@ -90,17 +88,8 @@ class Pace:
     def burst_price_seconds(self) -> float:
         """What a burst of steps costs now."""
         self._bursts += 1
-        return self._price(self._bursts - self.STEP_PATIENCE, self.STEP_DOUBLING)
-
-    def start_price_seconds(self) -> float:
-        """What starting a program costs now."""
-        self._starts += 1
-        return self._price(self._starts - self.START_PATIENCE, self.START_DOUBLING)
-
-    def _price(self, beyond: int, doubling: int) -> float:
-        if beyond <= 0:
-            return self.burst_seconds
-        return min(self.burst_seconds * 2.0 ** min(beyond // doubling, 40), self.MAX_SECONDS)
+        doublings = max(self._bursts - self.PATIENCE, 0) // self.DOUBLING
+        return min(self.burst_seconds * 2.0 ** min(doublings, 40), self.MAX_SECONDS)
 
 
 class Proc:
@@ -190,7 +179,13 @@ class Proc:
 
     async def pay(self) -> None:
         """What starting a program costs."""
-        await self.clock.sleep(self.pace.start_price_seconds())
+        await self.clock.sleep(self.kernel.burst_seconds + self.kernel.start_delay_seconds())
+
+    async def pay_fork(self) -> None:
+        """What a copy of the own program costs: nothing, unless the container starts processes in masses."""
+        delay_seconds = self.kernel.start_delay_seconds()
+        if delay_seconds:
+            await self.clock.sleep(delay_seconds)
 
     async def until_told(self) -> int:
         """Run until ``tell`` gives an exit code; a TERM or INT ends it as any process, even as pid 1."""

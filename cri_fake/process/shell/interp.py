@@ -408,6 +408,7 @@ class Shell:
                 return await shell._failed(str(problem), 1)
             return await shell.execute(command.body, last=True)
 
+        await self.proc.pay_fork()
         child = self.fork(body, foreground=True)
         return await self.proc.wait_for(child)
 
@@ -416,6 +417,7 @@ class Shell:
         if len(command.commands) == 1:
             self.status = 0 if not await self._test(command.commands[0]) else 1
             return self.status
+        await self.proc.pay_fork()
         processes = self._start_pipeline(command, foreground=True)
         statuses = [await self.proc.wait_for(process) for process in processes]
         status = statuses[-1]
@@ -448,6 +450,7 @@ class Shell:
         return self.fork(body, foreground=foreground, fds=fds)
 
     async def _background(self, command: Command) -> int:
+        await self.proc.pay_fork()
         if isinstance(command, Pipeline) and len(command.commands) > 1 and not command.negated:
             processes = self._start_pipeline(command, foreground=False)
         else:
@@ -470,6 +473,7 @@ class Shell:
 
     async def substitute(self, body: Script) -> str:
         """The output of a command substitution, without the newlines at its end."""
+        await self.proc.pay_fork()
         pipe = Pipe()
         fds = self.proc.copy_fds()
         if 1 in fds:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 import trio
 from attrs import define, field
+
+from cri_fake.process import ContainerFiles, ContainerProcesses, Mount, ProcessHandle, Programs
 from node_host.clock import NodeClock
 from node_host.files import MemoryFiles
 from node_host.loop import run
 from node_host.net import MemoryNet
-
-from cri_fake.process import ContainerFiles, ContainerProcesses, Mount, ProcessHandle, Programs
 
 
 @define

@@ -1,7 +1,7 @@
 """Scripts with the answers that busybox 1.35 gave to them: exit code and standard output.
 
-Where ``busybox`` and the right to change the root are at hand, ``test_busybox_still_agrees`` (slow) checks the answers
-themselves.
+Where ``busybox`` and the right to change the root are at hand, ``test_busybox_still_agrees`` (slow) checks
+the answers themselves.
 """
 
 import os
@@ -71,7 +71,7 @@ def _root(at: Path) -> Path:
 @pytest.mark.skipif(not shutil.which("busybox") or os.geteuid() != 0, reason="needs busybox and root")
 @pytest.mark.parametrize("answer", ANSWERS[::8], ids=lambda answer: answer.name)
 def test_busybox_still_agrees(answer, tmp_path):
-    """Slow because every script gets a root of its own for the real busybox; every eighth answer is checked."""
+    """Slow because the real busybox gets a root of its own for every script; checks every eighth answer."""
     command = [
         "unshare",
         "--fork",
