@@ -9,7 +9,6 @@ What a person sees while it runs comes through a ``RunListener``; what is shown 
 ``RunResult`` by ``kubelet_emu.lab.report``.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -320,8 +319,3 @@ def as_document(pods: Sequence[Object]) -> Object:
     if len(pods) == 1:
         return pods[0]
     return {"apiVersion": "v1", "items": list(pods), "kind": "List", "metadata": {"resourceVersion": ""}}
-
-
-def to_json_text(document: Object) -> str:
-    """JSON as kubectl writes it."""
-    return json.dumps(document, indent=4, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,348 @@
+"""``kubelet-emu run``: run Pod manifests on an emulated node and show what happened, and why.
+
+Only what ``--help`` needs is imported at the top; a run imports the rest step by step, so that something is on
+the screen before the node is built.
+"""
+
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+from kubelet_emu.errors import CallerError, Problem
+
+if TYPE_CHECKING:
+    from cri_fake.behaviours import Behaviours
+    from kubelet_emu.cli.given import GivenPods
+    from kubelet_emu.cli.output import Output
+    from kubelet_emu.lab.node import NodeOptions
+    from kubelet_emu.lab.report import Reported
+    from kubelet_emu.lab.run import RunListener, RunOptions, RunResult
+    from kubelet_emu.lab.until import Until
+    from kubelet_emu.nodeobject import NodeShape
+    from kubelet_emu.settings import KubeletSettings
+
+__all__ = ["Asked", "command", "exit_code"]
+
+EXIT_FAILED = 1
+SIGNAL_BASE = 128
+
+_EPILOG = """\b
+Examples:
+  kubelet-emu run pod.yaml                      until nothing more is due
+  kubelet-emu run pod.yaml --until 35s          35 simulated seconds
+  kubelet-emu run pod.yaml --until Ready        until every pod is Ready
+  kubelet-emu run jobs/ --until Succeeded       all manifests of a folder
+  kubectl get pod x -o yaml | kubelet-emu run - a pod from standard input
+  kubelet-emu run pod.yaml --exit 'train#0=1@30s' --expect 'final train.restartCount = 1'
+  kubelet-emu run pod.yaml -o yaml              the final Pod objects and nothing else
+
+\b
+Exit codes:
+  0    the run ended as asked, and every check and invariant held (a Failed pod is no error)
+  1    a check or an invariant failed, or --until was not reached
+  2    misuse, or a manifest that is not valid
+  130  Ctrl-C
+"""
+
+
+@frozen(kw_only=True)
+class Asked:
+    """The options as given."""
+
+    paths: tuple[str, ...]
+    until: str
+    max_time: str | None
+    expect: tuple[str, ...]
+    exits: tuple[str, ...]
+    behaviour: str | None
+    seed: int
+    real_time: bool
+    transport: str
+    latency: str
+    gate: tuple[str, ...]
+    config: str | None
+    node: str
+    cri_endpoint: str
+    static: bool
+    real_host_paths: bool
+    logs: bool
+    output: str
+    trace: str | None
+    quiet: bool
+    no_color: bool
+
+
+@click.command("run", epilog=_EPILOG, short_help="Run Pod manifests and show what happened, and why.")
+@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.option("--until", default="settled", metavar="WHEN", show_default=True,
+              help="When to stop: a duration (35s), a phase (Succeeded), a condition (Ready, Ready=False) "
+                   "or settled: nothing more is due within ten minutes.")  # fmt: skip
+@click.option("--max-time", metavar="DURATION", help="Give up after this simulated time.  [default: 30m]")
+@click.option("--expect", multiple=True, metavar="CHECK",
+              help="A check that has to hold, such as 'final phase = Running'. With several pods it is judged "
+                   "for each that has the containers it names, or for one: 'POD: CHECK'. Repeatable.")  # fmt: skip
+@click.option("--exit", "exits", multiple=True, metavar="[POD/]NAME[#N]=CODE@TIME",
+              help="Let a container, or its instance N (from 0), exit with CODE so long after its start. "
+                   "Repeatable.")  # fmt: skip
+@click.option("--behaviour", metavar="FILE",
+              help="YAML that says what containers do: run time, exit code, OOM kill, log lines, readiness, "
+                   "failed starts and pulls.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
+              help="Fixes ids, delays and the order of tasks.")  # fmt: skip
+@click.option("--real-time", is_flag=True, help="Run as fast as the clock on the wall, not in virtual time.")
+@click.option("--transport", type=click.Choice(["grpc", "memory"]), default="grpc", show_default=True,
+              help="How kubelet and runtime talk: gRPC over a unix socket, or in memory (faster, and the same "
+                   "every time).")  # fmt: skip
+@click.option("--latency", type=click.Choice(["measured", "zero"]), default="measured", show_default=True,
+              help="How long calls take: as on the recorded node, or no time.")  # fmt: skip
+@click.option("--gate", multiple=True, metavar="NAME=true|false", help="Set a feature gate. Repeatable.")
+@click.option("--config", metavar="FILE", help="A KubeletConfiguration (kubelet.config.k8s.io/v1beta1).")
+@click.option("--node", default="", metavar="cpu=N,memory=SIZE,pods=N",
+              help="What the node offers; also ephemeral-storage and extended resources.")  # fmt: skip
+@click.option("--cri-endpoint", default="", metavar="unix://PATH",
+              help="Use this runtime instead of the built-in one. Implies --real-time.")  # fmt: skip
+@click.option(
+    "--static", is_flag=True, help="Run the pods as static pods of a kubelet without an API server."
+)
+@click.option("--real-host-paths", is_flag=True,
+              help="Let hostPath volumes reach this machine's own files. Without it they lie in a private "
+                   "folder that is thrown away.")  # fmt: skip
+@click.option("--logs", is_flag=True, help="Show what the containers printed.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True,
+              help="json and yaml print the final Pod objects instead of the report.")  # fmt: skip
+@click.option("--trace", metavar="FILE", help="Write everything that happened, one JSON record a line.")
+@click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong.")
+@click.option("--no-color", is_flag=True, help="No colours (as does NO_COLOR in the environment).")
+def command(**options: Any) -> int:
+    """Run the Pods of manifests on an emulated node until they settle.
+
+    PATH is a YAML or JSON file, a folder of them, or - for standard input; ConfigMaps and Secrets beside the
+    Pods are created first. Shown are the rows of `kubectl get pods --watch` while it runs, and at the end a
+    timeline, the containers, conditions and events, what was kept over restarts, and whether everything held.
+    """
+    return run(Asked(**options))
+
+
+def run(asked: Asked) -> int:
+    """Do what was asked; returns the exit code. Raises ``CallerError`` for what cannot be done."""
+    from kubelet_emu.cli.output import stderr, stdout
+
+    out, err = stdout(no_color=asked.no_color), stderr(no_color=asked.no_color)
+    given, pods = _read(asked)
+    for warning in pods.warnings:
+        err.write(f"warning: {warning}")
+    table = asked.output == "table" and not asked.quiet
+    if table:
+        out.write(_opening(asked, given, pods))
+    options = _run_options(asked, given, pods)
+    try:
+        result = _run(asked, options, pods, out if table else None)
+    finally:
+        out.status("")
+    _show(asked, result, out, err)
+    return exit_code(result)
+
+
+def exit_code(result: "RunResult") -> int:
+    """The exit code that a result stands for."""
+    if result.signum:
+        return SIGNAL_BASE + result.signum
+    return 0 if result.ok else EXIT_FAILED
+
+
+@frozen(kw_only=True)
+class _Given:
+    """The options as values."""
+
+    settings: "KubeletSettings"
+    shape: "NodeShape"
+    told: "Behaviours"
+    until: "Until"
+    max_seconds: float | None
+    endpoint: str
+
+
+def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
+    """Everything that can be wrong with what was given is found here, at once."""
+    from attrs import evolve
+
+    from cri_fake.behaviours import Behaviours
+    from kubelet_emu.cli import given
+    from kubelet_emu.gates import Gates
+    from kubelet_emu.lab.until import SETTLED, parse_until
+    from kubelet_emu.nodeobject import NodeShape
+    from kubelet_emu.settings import KubeletSettings
+
+    if not asked.paths:
+        raise CallerError(
+            [Problem("no manifests given", hint="name files or folders, or - for standard input")]
+        )
+    collect = given.Collector()
+    settings = collect.read(lambda: given.read_settings(asked.config), KubeletSettings())
+    gates = collect.read(lambda: given.read_gates(settings, asked.gate), Gates())
+    shape = collect.read(lambda: given.read_node(asked.node), NodeShape())
+    told = collect.read(lambda: given.read_behaviours(asked.exits, asked.behaviour), Behaviours())
+    until = collect.read(lambda: parse_until(asked.until), SETTLED)
+    max_seconds = None
+    if asked.max_time is not None:
+        text = asked.max_time
+        max_seconds = collect.read(lambda: given.read_duration("--max-time", text), 0.0)
+    endpoint = ""
+    if asked.cri_endpoint:
+        endpoint = collect.read(lambda: given.read_endpoint(asked.cri_endpoint), "")
+        collect.read(lambda: _alone(asked), None)
+
+    def told_end(pod: str, container: str) -> bool:
+        return told.for_instance(pod, container, 0).told_end
+
+    pods = collect.read(
+        lambda: given.read_pods(asked.paths, gates, static=asked.static, told=told_end), given.GivenPods()
+    )
+    if pods.pods:
+        collect.read(lambda: given.check_targets(told, pods.containers), None)
+    collect.raise_all()
+    settings = evolve(settings, gates=gates)
+    values = _Given(
+        settings=settings, shape=shape, told=told, until=until, max_seconds=max_seconds, endpoint=endpoint
+    )
+    return values, pods
+
+
+def _alone(asked: Asked) -> None:
+    """Raises ``CallerError`` for options that only the built-in runtime understands."""
+    given = {"--exit": asked.exits, "--behaviour": asked.behaviour, "--static": asked.static}
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        hint = "leave --cri-endpoint away for it"
+        raise CallerError([Problem(f"{', '.join(wrong)} needs the built-in runtime", hint=hint)])
+
+
+def _opening(asked: Asked, given: _Given, pods: "GivenPods") -> str:
+    """The first line: it is on the screen before the node is built."""
+    count = len(pods.pods)
+    how = "in memory" if asked.transport == "memory" else "over gRPC"
+    if given.endpoint:
+        how = f"on {given.endpoint}"
+    time = "real time" if asked.real_time or given.endpoint else "virtual time"
+    shape = given.shape
+    node = f"{given.settings.node_name} (cpu {shape.cpu}, memory {shape.memory}, pods {shape.pods})"
+    what = f"{count} static pod" if asked.static else f"{count} pod"
+    return f"{what}{'s' if count != 1 else ''} on {node}, {how}, {time}, seed {asked.seed}"
+
+
+def _run_options(asked: Asked, given: _Given, pods: "GivenPods") -> "RunOptions":
+    from kubelet_emu.lab.expectations import read_expectations
+    from kubelet_emu.lab.run import RunOptions
+    from node_host.loop import Pace
+
+    containers: Mapping[str, tuple[str, ...]] = pods.containers
+    if asked.static:
+        containers = {f"{name}-{given.settings.node_name}": names for name, names in containers.items()}
+    real = asked.real_time or bool(given.endpoint)
+    return RunOptions(
+        node=_node_options(asked, given, real=real),
+        until=given.until,
+        max_seconds=given.max_seconds,
+        expectations=read_expectations(asked.expect, containers),
+        pace=Pace.REAL if real else Pace.VIRTUAL,
+    )
+
+
+def _node_options(asked: Asked, given: _Given, *, real: bool) -> "NodeOptions":
+    import time
+
+    from attrs import evolve
+
+    from kubelet_emu.lab.node import NodeOptions
+    from kubelet_emu.lab.static import STATIC_POD_PATH
+
+    settings = given.settings
+    if asked.static and not settings.static_pod_path:
+        settings = evolve(settings, static_pod_path=STATIC_POD_PATH)
+    options = NodeOptions(
+        seed=asked.seed,
+        transport="memory" if asked.transport == "memory" else "grpc",
+        latency="zero" if asked.latency == "zero" else "measured",
+        settings=settings,
+        shape=given.shape,
+        behaviours=given.told,
+        static=asked.static,
+        cri_endpoint=given.endpoint,
+        real_host_paths=asked.real_host_paths,
+        header={"gates": dict(settings.gates.overrides)},
+    )
+    return evolve(options, epoch_ns=time.time_ns()) if real else options
+
+
+def _run(asked: Asked, options: "RunOptions", pods: "GivenPods", out: "Output | None") -> "RunResult":
+    from attrs import evolve
+
+    from kubelet_emu.lab.run import run as run_pods
+    from node_host.loop import Pace
+
+    listener: RunListener | None = None
+    if out is not None:
+        from kubelet_emu.cli.live import LiveTable
+
+        several = len({pod["metadata"].get("namespace") for pod in pods.pods}) > 1
+        listener = LiveTable(out, namespaces=several, stop_when_unread=options.pace is Pace.REAL)
+    if asked.trace is None:
+        return run_pods(pods.pods, options, objects=pods.objects, listener=listener)
+    with _open_trace(asked.trace) as file:
+        options = evolve(options, node=evolve(options.node, sink=file.write))
+        return run_pods(pods.pods, options, objects=pods.objects, listener=listener)
+
+
+def _open_trace(name: str) -> IO[str]:
+    try:
+        return open(name, "w", encoding="utf-8")
+    except OSError as error:
+        problem = Problem(f"{name} cannot be written: {error.strerror}", path="--trace")
+        raise CallerError([problem]) from None
+
+
+# -- the end --
+
+
+def _show(asked: Asked, result: "RunResult", out: "Output", err: "Output") -> None:
+    from kubelet_emu.lab.report import full_report, verdict_lines
+
+    if asked.output == "table" and not asked.quiet:
+        out.lines(full_report(_reported(asked, result, out)).lines())
+        return
+    if asked.output != "table":
+        out.write(_document(asked.output, result))
+    err.lines(verdict_lines(_reported(asked, result, err)))
+
+
+def _reported(asked: Asked, result: "RunResult", output: "Output") -> "Reported":
+    from kubelet_emu.lab.report import Reported
+    from kubelet_emu.lab.run import opaque_processes
+
+    return Reported(
+        ending=result.ending,
+        trace=result.trace,
+        pods=result.pods,
+        events=result.events,
+        checks=result.checks,
+        invariants=result.invariants,
+        logs=result.logs if asked.logs else None,
+        opaque=opaque_processes(result.trace.records),
+        now_ns=result.now_ns,
+        zero_ns=result.zero_ns,
+        wall_seconds=result.wall_seconds,
+        calls=result.calls,
+        until=asked.until,
+        width=output.width,
+        glyphs=output.glyphs,
+    )
+
+
+def _document(form: str, result: "RunResult") -> str:
+    from kubelet_emu.cli.documents import json_text, yaml_text
+    from kubelet_emu.lab.run import as_document
+
+    document = as_document(result.pods)
+    return json_text(document) if form == "json" else yaml_text(document)

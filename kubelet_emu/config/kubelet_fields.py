@@ -1,0 +1,74 @@
+"""The fields of KubeletConfiguration v1beta1: which of them matter here and how, and the names of all others. (pure)
+
+Mirrors ``staging/src/k8s.io/kubelet/config/v1beta1/types.go`` of Kubernetes 1.36 (POD-001).
+"""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+__all__ = ["FIELDS", "WITHOUT_EFFECT", "Field"]
+
+Kind: TypeAlias = Literal["duration", "int", "bool", "string", "strings", "quantity"]
+
+
+@frozen
+class Field:
+    """A field that matters: the setting it becomes, what it holds, and the least and greatest value."""
+
+    setting: str
+    kind: Kind
+    low: float = 0
+    high: float = float("inf")
+    zero_is_default: bool = False
+    """Whether 0 or an empty value means the default, as the API's defaulting has it."""
+
+
+FIELDS: Mapping[str, Field] = {
+    "cgroupsPerQOS": Field("cgroups_per_qos", "bool"),
+    "clusterDNS": Field("cluster_dns", "strings"),
+    "clusterDomain": Field("cluster_domain", "string"),
+    "containerLogMaxFiles": Field("container_log_max_files", "int", 2),
+    "containerLogMaxSize": Field("container_log_max_size_bytes", "quantity"),
+    "eventBurst": Field("event_burst", "int"),
+    "eventRecordQPS": Field("event_qps", "int"),
+    "fileCheckFrequency": Field("file_check_frequency_seconds", "duration", zero_is_default=True),
+    "httpCheckFrequency": Field("http_check_frequency_seconds", "duration", zero_is_default=True),
+    "maxParallelImagePulls": Field("max_parallel_image_pulls", "int", 1),
+    "maxPods": Field("max_pods", "int", zero_is_default=True),
+    "podLogsDir": Field("pod_logs_dir", "string"),
+    "registryBurst": Field("registry_burst", "int", zero_is_default=True),
+    "registryPullQPS": Field("registry_qps", "int"),
+    "runtimeRequestTimeout": Field("runtime_request_timeout_seconds", "duration", zero_is_default=True),
+    "seccompDefault": Field("seccomp_default", "bool"),
+    "serializeImagePulls": Field("serialize_image_pulls", "bool"),
+    "staticPodPath": Field("static_pod_path", "string"),
+    "staticPodURL": Field("static_pod_url", "string"),
+    "syncFrequency": Field("sync_frequency_seconds", "duration", zero_is_default=True),
+}
+"""Fields that become settings, by their names in the file. ``featureGates`` and ``crashLoopBackOff`` are apart."""
+
+WITHOUT_EFFECT: frozenset[str] = frozenset(
+    """
+    address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot configMapAndSecretChangeDetectionStrategy
+    containerLogMaxWorkers containerLogMonitorInterval containerRuntimeEndpoint contentType cpuCFSQuota cpuCFSQuotaPeriod
+    cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod enableContentionProfiling enableControllerAttachDetach
+    enableDebugFlagsHandler enableDebuggingHandlers enableProfilingHandler enableServer enableSystemLogHandler
+    enableSystemLogQuery enforceNodeAllocatable evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim
+    evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod failCgroupV1 failSwapOn hairpinMode
+    healthzBindAddress healthzPort imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge
+    imageMinimumGCAge imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit
+    kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved kubeReservedCgroup kubeletCgroups localStorageCapacityIsolation
+    logging makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy memorySwap memoryThrottlingFactor mergeDefaultEvictionSettings
+    nodeLeaseDurationSeconds nodeStatusMaxImages nodeStatusReportFrequency nodeStatusUpdateFrequency oomScoreAdj podCIDR
+    podPidsLimit podsPerCore port preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved
+    readOnlyPort registerNode registerWithTaints reservedMemory reservedSystemCPUs resolvConf rotateCertificates runOnce
+    serverTLSBootstrap showHiddenMetricsForVersion shutdownGracePeriod shutdownGracePeriodByPodPriority
+    shutdownGracePeriodCriticalPods singleProcessOOMKill staticPodURLHeader streamingConnectionIdleTimeout systemCgroups
+    systemReserved systemReservedCgroup tlsCertFile tlsCipherSuites tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile
+    topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
+    volumeStatsAggPeriod
+    """.split()
+)
+"""Fields that a real kubelet knows and that change nothing about one emulated node."""
