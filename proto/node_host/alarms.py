@@ -6,6 +6,7 @@ them.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
@@ -48,12 +49,16 @@ class Alarms:
         self._heap: list[tuple[float, int, Alarm]] = []
         self._sequence = itertools.count()
         self._dead = 0
+        self.earliest = math.inf
+        """No alarm, dead or alive, is due before this."""
 
     def at(self, deadline: float, ring: Callable[[], object]) -> Alarm:
         """Call ``ring`` when the clock reaches the deadline. It must neither block nor raise."""
         sequence = next(self._sequence)
         alarm = Alarm(self, deadline, sequence, ring)
         heappush(self._heap, (deadline, sequence, alarm))
+        if deadline < self.earliest:
+            self.earliest = deadline
         return alarm
 
     def next_deadline(self, otherwise: float) -> float:
@@ -77,6 +82,8 @@ class Alarms:
                 call()
             else:
                 self._dead -= 1
+            heap = self._heap
+        self.earliest = heap[0][0] if heap else math.inf
 
     def one_died(self) -> None:
         """Used by alarms. Dead ones are thrown out when they are many and more than the living."""

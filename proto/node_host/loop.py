@@ -146,7 +146,7 @@ class RealClock(trio.abc.Clock):
     def current_time(self) -> float:
         """Asked by trio at every pass of the loop, so alarms ring here."""
         now = (time.perf_counter() - self._start_seconds) * self._rate
-        if len(self.alarms):
+        if now >= self.alarms.earliest:
             self.alarms.ring(now)
         return now
 

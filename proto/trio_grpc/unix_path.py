@@ -68,6 +68,10 @@ class SocketPath:
         status = os.stat(bound)
         os.rename(bound, self.path)
         self._identity = (status.st_dev, status.st_ino)
+        # The descriptor stays: grpcio will unlink what it bound, and must not find another folder at
+        # that number.
+        os.rmdir(self._private)
+        self._private = ""
 
     def give_back(self) -> None:
         """Remove everything that is still ours. Twice is once."""

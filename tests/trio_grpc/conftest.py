@@ -1,4 +1,4 @@
-"""One lab for both transports: a folder of sockets, a handler with a trick for every case, bounded real time."""
+"""One lab for both transports: a handler with a trick for every case, and bounded real time."""
 
 import contextlib
 import threading

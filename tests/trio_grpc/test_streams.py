@@ -162,24 +162,29 @@ def test_peer_goes_during_a_stream(lab, make_plugin):
         await trio.sleep_forever()
 
     async def body(lab):
-        async with lab.server(make_plugin(make)) as server, lab.channel() as channel:
-            async with DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items:
-                assert (await anext(items)).devices[0].ID == "a"
-                server.close()
-                with pytest.raises(StatusError) as caught:
-                    await anext(items)
-                assert caught.value.code is Code.UNAVAILABLE
+        async with (
+            lab.server(make_plugin(make)) as server,
+            lab.channel() as channel,
+            DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items,
+        ):
+            assert (await anext(items)).devices[0].ID == "a"
+            server.close()
+            with pytest.raises(StatusError) as caught:
+                await anext(items)
+            assert caught.value.code is Code.UNAVAILABLE
 
     lab.run(body)
 
 
 def test_nobody_listens(lab):
     async def body(lab):
-        async with lab.channel() as channel:
-            async with DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items:
-                with pytest.raises(StatusError) as caught:
-                    await anext(items)
-                assert caught.value.code is Code.UNAVAILABLE
+        async with (
+            lab.channel() as channel,
+            DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items,
+        ):
+            with pytest.raises(StatusError) as caught:
+                await anext(items)
+            assert caught.value.code is Code.UNAVAILABLE
 
     lab.run(body)
 
@@ -213,11 +218,14 @@ def test_unimplemented_stream(lab):
     from trio_grpc.services.deviceplugin_v1beta1 import DevicePluginHandler
 
     async def body(lab):
-        async with lab.server(DevicePluginHandler()), lab.channel() as channel:
-            async with DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items:
-                with pytest.raises(StatusError) as caught:
-                    await anext(items)
-                assert caught.value.code is Code.UNIMPLEMENTED
+        async with (
+            lab.server(DevicePluginHandler()),
+            lab.channel() as channel,
+            DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items,
+        ):
+            with pytest.raises(StatusError) as caught:
+                await anext(items)
+            assert caught.value.code is Code.UNIMPLEMENTED
 
     lab.run(body)
 
@@ -228,13 +236,16 @@ def test_item_over_the_size_limit(lab):
         yield device("a" * 1000)
 
     async def body(lab):
-        async with lab.plugin(make), lab.channel(max_receive_bytes=500) as channel:
-            async with DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items:
-                assert len((await anext(items)).devices[0].ID) == 10
-                with pytest.raises(StatusError) as caught:
-                    await anext(items)
-                assert caught.value.code is Code.RESOURCE_EXHAUSTED
-                assert "larger than max" in caught.value.details
+        async with (
+            lab.plugin(make),
+            lab.channel(max_receive_bytes=500) as channel,
+            DevicePluginClient(channel).ListAndWatch(plugin.Empty()) as items,
+        ):
+            assert len((await anext(items)).devices[0].ID) == 10
+            with pytest.raises(StatusError) as caught:
+                await anext(items)
+            assert caught.value.code is Code.RESOURCE_EXHAUSTED
+            assert "larger than max" in caught.value.details
 
     lab.run(body)
 
