@@ -20,7 +20,7 @@ from node_host.loop import Pace, run
 
 __all__ = ["part_of", "run_side_by_side", "sharing"]
 
-START_APART_SECONDS = 0.25
+START_APART_SECONDS = 0.5
 """Pods are created this far apart, so that a small machine does not start all of them at one moment."""
 
 PODS_AT_ONCE_MAX = 40

@@ -36,7 +36,13 @@ def text_of(scenario, seed):
 def elsewhere(tmp_path_factory):
     """Digests of all traces from a process with another hash seed, folder, time zone and order."""
     path = os.pathsep.join([str(ROOT / "proto"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "4711", "TZ": "Pacific/Kiritimati", "LC_ALL": "C"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYTHONHASHSEED": "4711",
+        "TZ": "Pacific/Kiritimati",
+        "LC_ALL": "C",
+    }
     done = subprocess.run(
         [sys.executable, "-c", IN_ANOTHER_PROCESS],
         cwd=tmp_path_factory.mktemp("elsewhere"),

