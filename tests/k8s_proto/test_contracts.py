@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import google.protobuf
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -54,10 +55,15 @@ def type_of(field):
     return SCALARS[field.type]
 
 
+def is_repeated(field):
+    """``is_repeated`` came after protobuf 6.30, and ``label`` is deprecated since."""
+    return field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+
+
 def label_of(field, *, packed_shown=False):
     if is_map(field):
         return "map"
-    if field.is_repeated:
+    if is_repeated(field):
         return "repeated(packed)" if packed_shown and field.is_packed else "repeated"
     return "optional" if field.has_presence and field.message_type is None else "singular"
 
@@ -188,6 +194,8 @@ def test_regeneration_changes_nothing():
     """Slow (about a second): runs protoc. Skipped where the development tools are not installed."""
     pytest.importorskip("grpc_tools")
     pytest.importorskip("mypy_protobuf")
+    if int(google.protobuf.__version__.partition(".")[0]) < 7:
+        pytest.skip("the stub generator needs protobuf 7")
     command = [sys.executable, str(ROOT / "tools" / "generate_protos.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
