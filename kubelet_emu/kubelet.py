@@ -14,19 +14,17 @@ import trio
 from attrs import evolve
 
 from k8s_proto import runtime_v1_pb2 as cri
-from kubelet_emu.admission import (
-    AdmissionInput,
-    Refusal,
-    after_allocation,
-    before_allocation,
-    rejected_status,
-)
+from kubelet_emu.admission import Refusal, rejected_status
+from kubelet_emu.admitting import Admitter
 from kubelet_emu.api.codec import from_json, pod_to_json
 from kubelet_emu.api.times import format_seconds
 from kubelet_emu.api.types import Node, Pod
 from kubelet_emu.api.validation import validate_pod_create
 from kubelet_emu.apiserver.client import ApiClient
 from kubelet_emu.apiserver.errors import ApiError
+from kubelet_emu.cm.devicemanager.constants import UPDATE_QUEUE_CAPACITY
+from kubelet_emu.cm.manager import ContainerManager, ManagerSeams, PluginWires
+from kubelet_emu.cm.sockets import memory_wires
 from kubelet_emu.config.api_source import ApiSource
 from kubelet_emu.config.file_source import FileSource
 from kubelet_emu.config.http_source import HttpSource
@@ -45,6 +43,7 @@ from kubelet_emu.kuberuntime.gc import dead_beyond
 from kubelet_emu.kuberuntime.manager import KubeRuntime
 from kubelet_emu.kuberuntime.seams import NodeFacts
 from kubelet_emu.nodeobject import NodeShape, node_object
+from kubelet_emu.nodestatus import NodeReporter
 from kubelet_emu.pleg.diff import PlegEvent, PlegEventType
 from kubelet_emu.pleg.generic import GenericPleg
 from kubelet_emu.pod_manager import PodManager
@@ -117,6 +116,7 @@ class Kubelet:
         api: ApiClient | None,
         recorder: Recorder,
         up_for_seconds: float = 0.0,
+        plugins: PluginWires | None = None,
     ) -> None:
         self.settings = settings
         self._up_for_seconds = up_for_seconds
@@ -128,6 +128,7 @@ class Kubelet:
         self._net = net
         self._api = api
         self._recorder = recorder
+        self._plugins = plugins or PluginWires(*memory_wires())
         self._runtime_client = RuntimeServiceClient(channel)
         self._image_client = ImageServiceClient(channel)
         self._consumed: set[str] = set()
@@ -194,6 +195,7 @@ class Kubelet:
             host_root=settings.host_paths_root,
             downward_files=lambda pod, items, mode: downward_files(pod, items, mode, self._env_context),
         )
+        self.containers = self._make_containers(nursery)
         self.runtime = self._make_runtime(stream, nursery)
         self.pleg = GenericPleg(
             runtime=self.runtime,
@@ -230,11 +232,49 @@ class Kubelet:
                 collect_backoff=self.runtime.collect_backoff,
             ),
         )
+        self.admitter = Admitter(
+            containers=self.containers,
+            workers=self.workers,
+            events=self.events,
+            recorder=recorder,
+            clock=clock,
+            gates=settings.gates,
+            node=self._node,
+            active=self.housekeeper.active_pods,
+        )
         self.config = PodConfig(
             sources=self._source_names(),
             deliver=self._deliver_config,
             events=self.events,
             now_ns=clock.now_ns,
+        )
+
+    def _make_containers(self, nursery: trio.Nursery) -> ContainerManager:
+        return ContainerManager(
+            settings=self.settings,
+            machine=self._shape.topology(),
+            clock=self._clock,
+            files=self._files,
+            wires=self._plugins,
+            nursery=nursery,
+            recorder=self._recorder,
+            seams=ManagerSeams(
+                sources_ready=self._sources_ready,
+                active_pods=lambda: self.housekeeper.active_pods(),
+                pods_changed=self._on_devices_changed,
+            ),
+        )
+
+    def _make_reporter(self, api: ApiClient) -> NodeReporter:
+        return NodeReporter(
+            api=api,
+            settings=self.settings,
+            shape=self._shape,
+            clock=self._clock,
+            rng=self._randoms.stream("nodestatus"),
+            recorder=self._recorder,
+            capacity=self.containers.capacity,
+            must_reset=self.containers.devices.should_reset_capacity,
         )
 
     def _make_runtime(self, stream: Callable[[str], random.Random], nursery: trio.Nursery) -> KubeRuntime:
@@ -255,6 +295,8 @@ class Kubelet:
             credentials=self.pull_secrets,
             pods=_PodStates(self),
             on_sandbox_ready=self._on_sandbox_ready,
+            options=self.containers,
+            lifecycle=self.containers,
             node=NodeFacts(allocatable=self._shape.allocatable()),
         )
 
@@ -280,7 +322,7 @@ class Kubelet:
                 request_relist=self.pleg.request_relist,
                 reconcile_mirror=self._reconcile_mirror if self._api is not None else None,
                 resize_conditions=lambda pod: self.status.get_pod_resize_conditions(uid_of(pod)),
-                device_health=lambda pod: {},
+                device_health=self.containers.device_health,
             ),
         )
 
@@ -288,10 +330,12 @@ class Kubelet:
 
     async def _start(self, nursery: trio.Nursery) -> None:
         if self._api is not None:
-            await self._register_node(self._api)
+            self.reporter = self._make_reporter(self._api)
+            await self.reporter.register()
+            nursery.start_soon(self.reporter.run)
         nursery.start_soon(self.events.run)
         nursery.start_soon(self.volumes.run)
-        nursery.start_soon(self._poll_runtime)
+        nursery.start_soon(self._poll_runtime, nursery)
         if self._api is not None:
             nursery.start_soon(self._follow_node, self._api)
             nursery.start_soon(self.status.run)
@@ -304,19 +348,6 @@ class Kubelet:
         while self.runtime_problem():
             await self._clock.sleep(0.1)
         self.ready.set()
-
-    async def _register_node(self, api: ApiClient) -> None:
-        """Create the Node object, or take over the one that a former kubelet made."""
-        obj = node_object(self.settings, self._shape, ready_since=format_seconds(self._clock.now_ns()))
-        while True:
-            try:
-                await api.create("Node", obj)
-                return
-            except ApiError as error:
-                if error.reason == "AlreadyExists":
-                    return
-                self._recorder.fact("note", about="node", text=f"registration failed: {error}")
-                await self._clock.sleep(NODE_RETRY_SECONDS)
 
     async def _follow_node(self, api: ApiClient) -> None:
         """Learn of the node object. The source of API pods waits for it, and at its first look it is not there
@@ -332,8 +363,11 @@ class Kubelet:
             if not self._node_synced:
                 await self._clock.sleep(NODE_RETRY_SECONDS)
 
-    async def _poll_runtime(self) -> None:
-        """Ask the runtime for its status every five seconds (NOD-21)."""
+    async def _poll_runtime(self, nursery: trio.Nursery) -> None:
+        """Ask the runtime for its status every five seconds (NOD-21); its first answer starts the managers
+        of devices, CPUs and memory (DEV-010).
+        """
+        started = False
         while True:
             try:
                 reply = await self._runtime_client.Status(
@@ -342,6 +376,9 @@ class Kubelet:
             except StatusError as error:
                 self._recorder.fact("runtime", problem=f"Container runtime sanity check failed: {error}")
             else:
+                if not started:
+                    started = True
+                    await nursery.start(self.containers.run, self._runtime_client)
                 conditions = {condition.type: condition for condition in reply.status.conditions}
                 self.health.take_status(
                     self._clock.elapsed_seconds(),
@@ -440,7 +477,7 @@ class Kubelet:
 
     async def _on_config(self, update: ConfigUpdate) -> None:
         if update.op is Op.ADD:
-            self._add_pods(update.pods)
+            await self._add_pods(update.pods)
         elif update.op in (Op.UPDATE, Op.DELETE):
             for pod in update.pods:
                 self.pods.put(pod)
@@ -453,7 +490,7 @@ class Kubelet:
                 self._reconcile_pod(pod)
         self._consumed.add(update.source)
 
-    def _add_pods(self, pods: Sequence[Pod]) -> None:
+    async def _add_pods(self, pods: Sequence[Pod]) -> None:
         """HandlePodAdditions: oldest first, admission before the worker hears of it (POD-301, POD-302)."""
         self.status.backfill_pod_resize_conditions(pods)
         for pod in sorted(pods, key=lambda each: each.metadata.creation_timestamp or 0):
@@ -463,7 +500,7 @@ class Kubelet:
                 continue
             terminating = self.workers.termination_requested(uid_of(pod))
             if not terminating and not is_terminal_phase(phase_of(pod)):
-                refusal = self._admit(pod)
+                refusal = await self.admitter.admit(pod)
                 if refusal is not None:
                     self._reject(pod, refusal)
                     continue
@@ -556,31 +593,15 @@ class Kubelet:
         if pod is not None:
             self._sync([pod])
 
+    def _on_devices_changed(self, uids: Sequence[str]) -> bool:
+        if self.loop.waiting(LoopChannel.CONTAINER_MANAGER) >= UPDATE_QUEUE_CAPACITY:
+            return False
+        return self.loop.offer(LoopChannel.CONTAINER_MANAGER, uids)
+
     async def _on_device_update(self, uids: Sequence[str]) -> None:
         self._sync([pod for pod in map(self.pods.by_uid, uids) if pod is not None])
 
     # -- admission --
-
-    def _admit(self, pod: Pod) -> Refusal | None:
-        given = AdmissionInput(
-            pod=pod,
-            others=tuple(other for other in self.housekeeper.active_pods() if uid_of(other) != uid_of(pod)),
-            node=self._node(),
-            gates=self.settings.gates,
-        )
-        verdict = before_allocation(given)
-        if verdict.refusal is None:
-            verdict = after_allocation(given)
-            if verdict.refetch_node:
-                verdict = after_allocation(evolve(given, node_is_fresh=True))
-        self._recorder.decision(
-            "admission",
-            pod.metadata.name,
-            verdict.why,
-            inputs={"others": len(given.others)},
-            outcome={"refused": verdict.refusal.reason if verdict.refusal is not None else None},
-        )
-        return verdict.refusal
 
     def _reject(self, pod: Pod, refusal: Refusal) -> None:
         self.events.event(pod, "Warning", refusal.reason, refusal.message)

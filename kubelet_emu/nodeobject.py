@@ -6,10 +6,13 @@ from typing import Any
 from attrs import field, frozen
 
 from kubelet_emu.api.quantity import Quantity
+from kubelet_emu.api.validation.resources import is_extended_resource
+from kubelet_emu.cm.devicemanager.state import Capacity
+from kubelet_emu.cm.machine import MachineTopology
 from kubelet_emu.gates import Gates
 from kubelet_emu.settings import KubeletSettings
 
-__all__ = ["NodeShape", "declared_features", "node_object"]
+__all__ = ["NodeShape", "declared_features", "device_status", "node_object", "zero_extended"]
 
 _DECLARED = (
     "InPlacePodLevelResourcesVerticalScaling",
@@ -32,6 +35,15 @@ class NodeShape:
     pods: int = 200
     labels: Mapping[str, str] = field(factory=_no_extended)
     extended: Mapping[str, str] = field(factory=_no_extended)
+    machine: MachineTopology | None = None
+    """Sockets, NUMA nodes and cores; without it one node that has all CPUs and all memory."""
+
+    def topology(self) -> MachineTopology:
+        """The machine under the node."""
+        if self.machine is not None:
+            return self.machine
+        cpus, memory = Quantity.parse(self.cpu).value(), Quantity.parse(self.memory).value()
+        return MachineTopology(cores_per_node=min(max(cpus, 1), 1024), memory_bytes=max(memory, 0))
 
     def capacity(self) -> Mapping[str, str]:
         """Capacity by resource name, in the text form of quantities."""
@@ -53,6 +65,26 @@ def declared_features(gates: Gates) -> tuple[str, ...]:
     if not gates.enabled("NodeDeclaredFeatures"):
         return ()
     return tuple(sorted(["ExtendWebSocketsToKubelet", *(name for name in _DECLARED if gates.enabled(name))]))
+
+
+def device_status(
+    capacity: Mapping[str, Any], allocatable: Mapping[str, Any], devices: Capacity
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Capacity and allocatable of a node with its devices in them (DEV-050, DEV-051)."""
+    total = {**capacity, **{name: str(number) for name, number in devices.capacity.items()}}
+    total.update((name, "0") for name in devices.removed)
+    offered = {
+        name: value for name, value in allocatable.items() if name in total or not is_extended_resource(name)
+    }
+    # Nothing is reserved on this node, so what the plugins do not say is the capacity.
+    offered.update(total)
+    offered.update((name, str(number)) for name, number in devices.allocatable.items())
+    return total, offered
+
+
+def zero_extended(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Extended resources set to 0: what a kubelet does that finds no checkpoint (DEV-052)."""
+    return {name: "0" if is_extended_resource(name) else value for name, value in resources.items()}
 
 
 def node_object(settings: KubeletSettings, shape: NodeShape, *, ready_since: str) -> dict[str, Any]:

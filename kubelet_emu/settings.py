@@ -3,6 +3,8 @@
 Durations are seconds, as the unit in each name says. Defaults are those of Kubernetes 1.36.
 """
 
+from collections.abc import Mapping
+
 from attrs import field, frozen
 
 from kubelet_emu.gates import Gates
@@ -48,4 +50,8 @@ class KubeletSettings:
     container_log_max_files: int = 5
     enable_service_links: bool = True
     cgroups_per_qos: bool = False
+    node_status_update_frequency_seconds: float = 10.0
+    topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
+    topology_manager_policy_options: Mapping[str, str] = field(factory=dict[str, str])
     gates: Gates = field(factory=Gates)

@@ -77,6 +77,10 @@ class SyncLoop:
         self._arrived.set()
         return True
 
+    def waiting(self, channel: Channel) -> int:
+        """How many events of a channel have not been taken yet."""
+        return len(self._queues[channel])
+
     def stale(self, resync_seconds: float) -> bool:
         """Whether the loop has not turned for too long (POD-108)."""
         limit = max(2 * resync_seconds, LIVENESS_STALE_SECONDS_MIN)

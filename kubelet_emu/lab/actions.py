@@ -38,6 +38,9 @@ async def perform(node: "Node", action: Action, *, namespace: str, pod: str) -> 
     elif action.do == "exec":
         node.recorder.action(action.do, pod=pod, **fields)
         await node.exec(namespace, pod, action.container, action.command)
+    elif action.do == "set-device-health":
+        node.recorder.action(action.do, pod=pod, **fields)
+        node.set_device_health(action.resource, action.device, action.health)
     else:
         await _through_api(node, action, fields, namespace, pod)
 

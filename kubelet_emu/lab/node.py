@@ -25,6 +25,8 @@ from cri_fake.behaviours import Behaviours
 from cri_fake.latency import LatencyModel, make_latency
 from cri_fake.observe import RuntimeFact
 from cri_fake.runtime import FakeRuntime
+from devices.fleet import DeviceFleet
+from devices.setup import DeviceProblem, PluginSetup
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.api.codec import pod_from_json, pod_to_json
 from kubelet_emu.api.types import Pod
@@ -36,6 +38,7 @@ from kubelet_emu.kubelet import Kubelet
 from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
+from kubelet_emu.lab.node_devices import make_fleet, make_wires
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
@@ -75,6 +78,8 @@ class NodeOptions:
     ``cri_endpoint`` is the socket path of another runtime; ours is not started then. ``static`` runs the
     kubelet without an API server: pods are files. ``warm_up`` lets the node run for some seconds first.
     ``hold_calls`` keeps calls of a kubelet that dies open until they end, as the recordings' proxy did.
+    ``devices`` are the plugins that run beside the kubelet; ``plugin_sockets`` has the kubelet's own socket
+    for plugins on disk even without any (with transport ``grpc``).
     """
 
     seed: int = 0
@@ -92,6 +97,8 @@ class NodeOptions:
     header: Mapping[str, Any] = field(factory=dict[str, Any])
     warm_up: bool = True
     hold_calls: bool = False
+    devices: tuple[PluginSetup, ...] = ()
+    plugin_sockets: bool = False
 
 
 class Node:
@@ -165,7 +172,13 @@ class Node:
         self.calls = CallRecorder(self.recorder)
         self.runtime: FakeRuntime | None = None
         await self._connect(options)
+        self.plugin_wires = make_wires(
+            self.folder,
+            on_disk=bool(self.folder) and bool(options.devices or options.plugin_sockets),
+            rooted=bool(options.cri_endpoint),
+        )
         await self._start_kubelet(up_for_seconds=UP_FOR_SECONDS if options.warm_up else 0.0)
+        await self._start_devices(options)
         if options.warm_up:
             # Where a pod's creation falls between the kubelet's ticks is chance; here the seed's.
             await self.clock.sleep(self.randoms.stream("lab.phase").uniform(2.0, 4.0))
@@ -228,6 +241,26 @@ class Node:
 
         await self._nursery.start(runtime.serve, make)
 
+    async def _start_devices(self, options: NodeOptions) -> None:
+        """Run the plugins; a warmed-up node has them in its status already."""
+        self.fleet: DeviceFleet | None = None
+        if not options.devices:
+            return
+        self.fleet = make_fleet(
+            options.devices, self.plugin_wires, self.settings.root_dir, self.clock, self.randoms
+        )
+        await self._nursery.start(self.fleet.run)
+        if options.warm_up:
+            with trio.move_on_after(READY_WAIT_SECONDS):
+                await self.fleet.wait_registered()
+                while not all(self._listed(plugin.resource) for plugin in self.fleet.plugins):
+                    await self.clock.sleep(0.01)
+            if not options.static:
+                await self.kubelet.reporter.report()
+
+    def _listed(self, resource: str) -> bool:
+        return resource in self.kubelet.containers.devices.state.healthy
+
     async def _probe(self, endpoint: str) -> None:
         """Say at once, and clearly, when nobody answers at the endpoint."""
         try:
@@ -262,6 +295,7 @@ class Node:
             api=None if self.options.static else self.api,
             recorder=self.recorder,
             up_for_seconds=up_for_seconds,
+            plugins=self.plugin_wires,
         )
         scope = trio.CancelScope()
         done = trio.Event()
@@ -334,6 +368,15 @@ class Node:
         """Stop a pod's sandbox behind the kubelet's back, through CRI."""
         for sandbox in await self._sandboxes(namespace, pod):
             await self._runtime_client.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+
+    def set_device_health(self, resource: str, device: str, health: str) -> None:
+        """Have a plugin report a health for a device. Raises ``CallerError`` for one that is not there."""
+        try:
+            if self.fleet is None:
+                raise DeviceProblem(f"no plugin serves {resource!r}: the node has no devices")
+            self.fleet.plugin(resource).service.set_health(device, health)
+        except DeviceProblem as error:
+            raise CallerError([Problem(text, place) for place, text in error.problems]) from None
 
     async def exec(
         self, namespace: str, pod: str, container: str, command: Sequence[str], *, timeout_seconds: int = 60

@@ -53,7 +53,17 @@ def record_store(store: ApiStore, recorder: TraceRecorder) -> None:
         if change.type != "DELETED":
             recorder.event_object(change.object)
 
+    def node(change: WatchEvent) -> None:
+        status = change.object.get("status", {})
+        recorder.fact(
+            "node",
+            name=change.object["metadata"]["name"],
+            capacity=status.get("capacity", {}),
+            allocatable=status.get("allocatable", {}),
+        )
+
     store.listen("Pod", pod)
+    store.listen("Node", node)
     store.listen("Event", event)
 
 

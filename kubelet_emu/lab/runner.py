@@ -35,6 +35,11 @@ def run_scenario(
     }
     # The recordings were made through a proxy that outlived the kubelet, and so did its open calls.
     chosen = evolve(chosen, settings=settings, header=header, hold_calls=not chosen.cri_endpoint)
+    if scenario.devices:
+        # Imported here because few scenarios need what it imports.
+        from kubelet_emu.lab.node_devices import setups_of
+
+        chosen = evolve(chosen, devices=(*chosen.devices, *setups_of(scenario.devices)))
     return run(run_scenario_in_node, scenario, chosen, seed=chosen.seed, pace=pace, rate=rate)
 
 

@@ -1,0 +1,1 @@
+"""The CPU manager (mirrors ``pkg/kubelet/cm/cpumanager``)."""

@@ -1,0 +1,1 @@
+"""The device manager (mirrors ``pkg/kubelet/cm/devicemanager``)."""

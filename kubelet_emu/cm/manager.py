@@ -1,0 +1,171 @@
+"""The container manager: devices, CPUs, memory and topology as the kubelet sees them.
+
+Mirrors ``pkg/kubelet/cm/container_manager_linux.go`` and ``internal_container_lifecycle_linux.go``. It
+implements ``ContainerOptions`` and ``InternalLifecycle`` of ``kubelet_emu.kuberuntime.seams`` and is asked at
+admission, for node status and for the device part of pod status.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import trio
+from attrs import frozen
+
+from k8s_proto import runtime_v1_pb2 as cri
+from kubelet_emu.admission import Refusal, allocation_refused
+from kubelet_emu.api.types import Container, Pod, ResourceStatus
+from kubelet_emu.cm.devicemanager.manager import DeviceManager, DeviceSeams, Quirks
+from kubelet_emu.cm.devicemanager.state import Capacity
+from kubelet_emu.cm.machine import MachineTopology
+from kubelet_emu.cm.running import RunningAtStart, running_at_start
+from kubelet_emu.cm.sockets import SocketFolders
+from kubelet_emu.cm.topologymanager.manager import HintProvider, TopologyManager
+from kubelet_emu.cm.topologymanager.options import topology_config
+from kubelet_emu.errors import PeerError
+from kubelet_emu.kuberuntime.seams import RunOptions
+from kubelet_emu.pod_update import uid_of
+from kubelet_emu.seams import Recorder
+from kubelet_emu.settings import KubeletSettings
+from node_host.clock import NodeClock
+from node_host.files import Files
+from trio_grpc import StatusError, Transport
+from trio_grpc.services.runtime_v1 import RuntimeServiceClient
+
+__all__ = ["ContainerManager", "ManagerSeams", "PluginWires"]
+
+
+@frozen
+class PluginWires:
+    """How a kubelet and its plugins reach each other: ends of wires, and sockets seen as files."""
+
+    transport: Transport
+    folders: SocketFolders
+
+
+@frozen(kw_only=True)
+class ManagerSeams:
+    """What the managers ask of the kubelet; see ``DeviceSeams``."""
+
+    sources_ready: Callable[[], bool]
+    active_pods: Callable[[], Collection[Pod]]
+    pods_changed: Callable[[Sequence[str]], bool]
+
+
+class ContainerManager:
+    """All resource managers of one kubelet process.
+
+    Raises ``CallerError`` for a configuration that a kubelet would not start with.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: KubeletSettings,
+        machine: MachineTopology,
+        clock: NodeClock,
+        files: Files,
+        wires: PluginWires,
+        nursery: trio.Nursery,
+        recorder: Recorder,
+        seams: ManagerSeams,
+        quirks: Quirks | None = None,
+    ) -> None:
+        self._settings = settings
+        self._seams = seams
+        self._at_start = RunningAtStart()
+        self.devices = DeviceManager(
+            clock=clock,
+            files=files,
+            root_dir=settings.root_dir,
+            transport=wires.transport,
+            folders=wires.folders,
+            nursery=nursery,
+            recorder=recorder,
+            machine=machine,
+            seams=DeviceSeams(
+                sources_ready=seams.sources_ready,
+                active_uids=lambda: [uid_of(pod) for pod in seams.active_pods()],
+                was_running=lambda uid, name: self._at_start.was_running(uid, name),
+                hint=lambda uid, name: self.topology.hint(uid, name),
+                pods_changed=seams.pods_changed,
+            ),
+            health_in_status=settings.gates.enabled("ResourceHealthStatus"),
+            quirks=quirks,
+        )
+        providers: list[HintProvider] = [self.devices]
+        self.topology = TopologyManager(
+            config=topology_config(
+                settings.topology_manager_policy,
+                settings.topology_manager_scope,
+                settings.topology_manager_policy_options,
+                machine,
+            ),
+            machine=machine,
+            providers=providers,
+            recorder=recorder,
+        )
+
+    async def run(
+        self, runtime: RuntimeServiceClient, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """See what runs, then serve until cancelled; started once plugins can register (DEV-010).
+
+        Raises ``PeerError`` if the device manager cannot start, which ends the kubelet.
+        """
+        self._at_start = await self._look(runtime)
+        try:
+            await self.devices.run(task_status)
+        except OSError as error:
+            raise PeerError(f"failed to start container manager: {error}") from error
+
+    async def _look(self, runtime: RuntimeServiceClient) -> RunningAtStart:
+        """A runtime that does not answer leaves the sets empty (DEV-113)."""
+        timeout = self._settings.runtime_request_timeout_seconds
+        try:
+            sandboxes = await runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout_seconds=timeout)
+            containers = await runtime.ListContainers(cri.ListContainersRequest(), timeout_seconds=timeout)
+        except StatusError:
+            return RunningAtStart()
+        return running_at_start(sandboxes.items, containers.containers)
+
+    # -- admission --
+
+    async def admit(self, pod: Pod) -> Refusal | None:
+        """Allocate what the pod needs; a refusal if that cannot be (DEV-090, DEV-091)."""
+        verdict = await self.topology.admit(pod)
+        if verdict.topology:
+            return allocation_refused("", topology=True)
+        if verdict.error:
+            return allocation_refused(verdict.error, reason=verdict.reason or "UnexpectedAdmissionError")
+        return None
+
+    def allocatable_for(self, uid: str, allocatable: Mapping[str, int]) -> Mapping[str, int]:
+        """See ``DeviceManager.allocatable_for``."""
+        return self.devices.allocatable_for(uid, allocatable)
+
+    # -- starts and ends of containers --
+
+    async def options(self, pod: Pod, container: Container) -> RunOptions:
+        """GetResources (DEV-100)."""
+        return await self.devices.options(pod, container)
+
+    def pre_create(self, pod: Pod, container: Container) -> Mapping[str, str]:
+        """CPUs and memory nodes that are pinned (DEV-172, DEV-174)."""
+        return {}
+
+    def pre_start(self, pod: Pod, container: Container, container_id: str) -> None:
+        """A container was created and is about to start."""
+        self.topology.add_container(uid_of(pod), container.name, container_id)
+
+    def post_stop(self, container_id: str) -> None:
+        """A container was removed (DEV-114)."""
+        self.topology.remove_container(container_id)
+
+    # -- status --
+
+    def capacity(self) -> Capacity:
+        """Devices for the node's status."""
+        return self.devices.capacity()
+
+    def device_health(self, pod: Pod) -> Mapping[str, Sequence[ResourceStatus]]:
+        """``allocatedResourcesStatus`` by container."""
+        return self.devices.health(pod)

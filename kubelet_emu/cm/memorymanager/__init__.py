@@ -1,0 +1,1 @@
+"""The memory manager (mirrors ``pkg/kubelet/cm/memorymanager``)."""

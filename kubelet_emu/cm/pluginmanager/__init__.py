@@ -1,0 +1,1 @@
+"""Plugins found by their sockets (mirrors ``pkg/kubelet/pluginmanager``)."""

@@ -1,0 +1,1 @@
+"""The topology manager (mirrors ``pkg/kubelet/cm/topologymanager``)."""
