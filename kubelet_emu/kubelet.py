@@ -292,6 +292,7 @@ class Kubelet:
             settings=self.settings,
             volumes=self.volumes,
             objects=_Objects(self._api),
+            classes=_Classes(self._api) if self._api is not None else None,
             credentials=self.pull_secrets,
             pods=_PodStates(self),
             on_sandbox_ready=self._on_sandbox_ready,
@@ -731,6 +732,22 @@ class _Objects:
     async def secret(self, namespace: str, name: str) -> dict[str, bytes] | None:
         obj = await self._api.get("Secret", namespace, name) if self._api is not None else None
         return None if obj is None else secret_data(obj)
+
+
+class _Classes:
+    """RuntimeClass objects from the API."""
+
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
+
+    def handler(self, runtime_class_name: str | None) -> str:
+        if not runtime_class_name:
+            return ""
+        # As from the informer: what the API has, without a call.
+        found = self._api.store.get("RuntimeClass", "", runtime_class_name)
+        if found is None:
+            raise PeerError(f'runtimeclass.node.k8s.io "{runtime_class_name}" not found')
+        return str(found.get("handler", ""))
 
 
 def _condition_text(condition: cri.RuntimeCondition | None, name: str) -> str | None:

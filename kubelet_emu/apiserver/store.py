@@ -43,8 +43,12 @@ RESOURCES: Mapping[str, str] = {
     "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "ResourceClaim": "resourceclaims",
+    "RuntimeClass": "runtimeclasses",
 }
 """Kinds that can be stored and their resource names."""
+
+CLUSTER_SCOPED = ("Namespace", "Node", "RuntimeClass")
+"""Kinds whose objects belong to no namespace."""
 
 
 @frozen
@@ -173,9 +177,7 @@ class ApiStore:
         """
         metadata: Json = dict(obj.get("metadata") or {})
         namespace = (
-            metadata.get("namespace", "")
-            if kind in ("Node", "Namespace")
-            else metadata.get("namespace", "default")
+            metadata.get("namespace", "") if kind in CLUSTER_SCOPED else metadata.get("namespace", "default")
         )
         metadata["namespace"] = namespace
         if not namespace:
@@ -276,7 +278,8 @@ class ApiStore:
             metadata["generation"] = int(metadata.get("generation", 0)) + 1
         new = {**old, "metadata": metadata}
         if step.remove:
-            if kind == "Pod" and (old.get("spec") or {}).get("nodeName"):
+            spec: Json = old.get("spec") or {}
+            if kind == "Pod" and spec.get("nodeName"):
                 new = self._write("MODIFIED", kind, new)
             return self._remove(kind, new)
         return self._write("MODIFIED", kind, new)

@@ -66,7 +66,7 @@ class OptionalSeams(TypedDict, total=False):
     lifecycle: InternalLifecycle
     actuated: ActuatedResources
     dynamic: DynamicResources
-    classes: RuntimeClasses
+    classes: RuntimeClasses | None
     credentials: PullCredentials
     on_sandbox_ready: OnSandboxReady
 

@@ -116,7 +116,7 @@ class Mounter:
             container_path = posixpath.join("/", container_path)
         return cri.Mount(
             container_path=container_path,
-            host_path=self._under(container, mount, base, sub_path) if sub_path else base,
+            host_path=self._under(pod, container, mount, base, sub_path) if sub_path else base,
             readonly=bool(mount.read_only) or _always_read_only(volume),
             propagation=_PROPAGATION.get(mount.mount_propagation or "", cri.PROPAGATION_PRIVATE),
             recursive_read_only=mount.recursive_read_only == "Enabled",
@@ -141,18 +141,38 @@ class Mounter:
             raise ConfigError(f"unable to provision SubPath `{text}`: must not contain '..'")
         return text
 
-    def _under(self, container: Container, mount: VolumeMount, base: str, sub_path: str) -> str:
-        """The sub path's place on the node; a missing one is made as a folder."""
+    def _under(self, pod: Pod, container: Container, mount: VolumeMount, base: str, sub_path: str) -> str:
+        """The sub path's place on the node; a missing one is made as a folder.
+
+        In a volume that the kubelet writes, the sub path is bound as it is now and never follows an update
+        (VOL-05): the container gets a copy of its own.
+        """
         path = posixpath.normpath(posixpath.join(base, sub_path))
         try:
             if not self._files.exists(path):
                 self._files.make_dirs(path, mode=0o755)
+            elif self._files.exists(f"{base}/..data"):
+                number = container.volume_mounts.index(mount)
+                bound = f"{self.pod_dir(pod)}/volume-subpaths/{mount.name}/{container.name}/{number}"
+                if self._files.exists(bound):
+                    self._files.remove_tree(bound)
+                self._copy(path, bound)
+                return bound
         except OSError as error:
             raise ConfigError(
                 f"failed to create subPath directory for volumeMount {go_quote(mount.name)} of container "
                 f"{go_quote(container.name)}"
             ) from error
         return path
+
+    def _copy(self, source: str, target: str) -> None:
+        if self._files.stat(source).kind != "dir":
+            self._files.make_dirs(posixpath.dirname(target), mode=0o750)
+            self._files.write(target, self._files.read(source), mode=self._files.stat(source).mode & 0o777)
+            return
+        self._files.make_dirs(target, mode=0o755)
+        for name in self._files.list(source):
+            self._copy(f"{source}/{name}", f"{target}/{name}")
 
     def _hosts_file(self, pod: Pod, pod_ips: Sequence[str]) -> str:
         path = f"{self.pod_dir(pod)}/etc-hosts"
