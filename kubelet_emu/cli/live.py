@@ -1,4 +1,4 @@
-"""What is shown while pods run: rows as ``kubectl get pods --watch`` prints them, on a terminal with a status line."""
+"""What is shown while pods run: rows as ``kubectl get pods --watch`` prints them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,8 @@ class LiveTable(RunListener):
         meta = obj["metadata"]
         if not meta.get("creationTimestamp"):
             # Nobody has created a static pod; it is as old as the kubelet's knowledge of it.
-            start = (obj.get("status") or {}).get("startTime")
+            status: Mapping[str, Any] = obj.get("status") or {}
+            start = status.get("startTime")
             obj = {**obj, "metadata": {**meta, "creationTimestamp": start}}
         row = pod_row(obj, now_ns)
         age = row.age if obj["metadata"].get("creationTimestamp") else "0s"

@@ -31,8 +31,8 @@ _COLOURS: dict[str, dict[str, object]] = {
 class Output:
     """One stream. After its reader has gone (``closed``) writing does nothing.
 
-    ``terminal``: a person looks at it, so lines may be rewritten. Colours need a terminal, no ``NO_COLOR`` and
-    no ``--no-color``.
+    ``terminal``: a person looks at it, so lines may be rewritten. Colours need a terminal, no ``NO_COLOR``
+    and no ``--no-color``.
     """
 
     def __init__(self, stream: TextIO, *, no_color: bool = False) -> None:

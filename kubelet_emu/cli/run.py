@@ -1,7 +1,7 @@
 """``kubelet-emu run``: run Pod manifests on an emulated node and show what happened, and why.
 
-Only what ``--help`` needs is imported at the top; a run imports the rest step by step, so that something is on
-the screen before the node is built.
+Only what ``--help`` needs is imported at the top; a run imports the rest step by step, so that something is
+on the screen before the node is built.
 """
 
 from collections.abc import Mapping
@@ -76,42 +76,90 @@ class Asked:
 
 @click.command("run", epilog=_EPILOG, short_help="Run Pod manifests and show what happened, and why.")
 @click.argument("paths", nargs=-1, metavar="PATH...")
-@click.option("--until", default="settled", metavar="WHEN", show_default=True,
-              help="When to stop: a duration (35s), a phase (Succeeded), a condition (Ready, Ready=False) "
-                   "or settled: nothing more is due within ten minutes.")  # fmt: skip
+@click.option(
+    "--until",
+    default="settled",
+    metavar="WHEN",
+    show_default=True,
+    help="When to stop: a duration (35s), a phase (Succeeded), a condition (Ready, Ready=False) "
+    "or settled: nothing more is due within ten minutes.",
+)
 @click.option("--max-time", metavar="DURATION", help="Give up after this simulated time.  [default: 30m]")
-@click.option("--expect", multiple=True, metavar="CHECK",
-              help="A check that has to hold, such as 'final phase = Running'. With several pods it is judged "
-                   "for each that has the containers it names, or for one: 'POD: CHECK'. Repeatable.")  # fmt: skip
-@click.option("--exit", "exits", multiple=True, metavar="[POD/]NAME[#N]=CODE@TIME",
-              help="Let a container, or its instance N (from 0), exit with CODE so long after its start. "
-                   "Repeatable.")  # fmt: skip
-@click.option("--behaviour", metavar="FILE",
-              help="YAML that says what containers do: run time, exit code, OOM kill, log lines, readiness, "
-                   "failed starts and pulls.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
-              help="Fixes ids, delays and the order of tasks.")  # fmt: skip
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="CHECK",
+    help="A check that has to hold, such as 'final phase = Running'. With several pods it is judged "
+    "for each that has the containers it names, or for one: 'POD: CHECK'. Repeatable.",
+)
+@click.option(
+    "--exit",
+    "exits",
+    multiple=True,
+    metavar="[POD/]NAME[#N]=CODE@TIME",
+    help="Let a container, or its instance N (from 0), exit with CODE so long after its start. Repeatable.",
+)
+@click.option(
+    "--behaviour",
+    metavar="FILE",
+    help="YAML that says what containers do: run time, exit code, OOM kill, log lines, readiness, "
+    "failed starts and pulls.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Fixes ids, delays and the order of tasks.",
+)
 @click.option("--real-time", is_flag=True, help="Run as fast as the clock on the wall, not in virtual time.")
-@click.option("--transport", type=click.Choice(["grpc", "memory"]), default="grpc", show_default=True,
-              help="How kubelet and runtime talk: gRPC over a unix socket, or in memory (faster, and the same "
-                   "every time).")  # fmt: skip
-@click.option("--latency", type=click.Choice(["measured", "zero"]), default="measured", show_default=True,
-              help="How long calls take: as on the recorded node, or no time.")  # fmt: skip
+@click.option(
+    "--transport",
+    type=click.Choice(["grpc", "memory"]),
+    default="grpc",
+    show_default=True,
+    help="How kubelet and runtime talk: gRPC over a unix socket, or in memory (faster, and the same "
+    "every time).",
+)
+@click.option(
+    "--latency",
+    type=click.Choice(["measured", "zero"]),
+    default="measured",
+    show_default=True,
+    help="How long calls take: as on the recorded node, or no time.",
+)
 @click.option("--gate", multiple=True, metavar="NAME=true|false", help="Set a feature gate. Repeatable.")
 @click.option("--config", metavar="FILE", help="A KubeletConfiguration (kubelet.config.k8s.io/v1beta1).")
-@click.option("--node", default="", metavar="cpu=N,memory=SIZE,pods=N",
-              help="What the node offers; also ephemeral-storage and extended resources.")  # fmt: skip
-@click.option("--cri-endpoint", default="", metavar="unix://PATH",
-              help="Use this runtime instead of the built-in one. Implies --real-time.")  # fmt: skip
+@click.option(
+    "--node",
+    default="",
+    metavar="cpu=N,memory=SIZE,pods=N",
+    help="What the node offers; also ephemeral-storage and extended resources.",
+)
+@click.option(
+    "--cri-endpoint",
+    default="",
+    metavar="unix://PATH",
+    help="Use this runtime instead of the built-in one. Implies --real-time.",
+)
 @click.option(
     "--static", is_flag=True, help="Run the pods as static pods of a kubelet without an API server."
 )
-@click.option("--real-host-paths", is_flag=True,
-              help="Let hostPath volumes reach this machine's own files. Without it they lie in a private "
-                   "folder that is thrown away.")  # fmt: skip
+@click.option(
+    "--real-host-paths",
+    is_flag=True,
+    help="Let hostPath volumes reach this machine's own files. Without it they lie in a private "
+    "folder that is thrown away.",
+)
 @click.option("--logs", is_flag=True, help="Show what the containers printed.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True,
-              help="json and yaml print the final Pod objects instead of the report.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="json and yaml print the final Pod objects instead of the report.",
+)
 @click.option("--trace", metavar="FILE", help="Write everything that happened, one JSON record a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong.")
 @click.option("--no-color", is_flag=True, help="No colours (as does NO_COLOR in the environment).")

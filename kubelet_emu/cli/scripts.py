@@ -40,7 +40,8 @@ def _of_container(container: Mapping[str, Any], path: str) -> Iterator[Script]:
     actions = [(f"{path}.lifecycle.{hook}", lifecycle.get(hook)) for hook in ("postStart", "preStop")]
     actions += [(f"{path}.{probe}", container.get(probe)) for probe in _PROBES]
     for place, action in actions:
-        words = cast("Sequence[str]", ((action or {}).get("exec") or {}).get("command") or ())
+        given = cast("Mapping[str, Any]", action or {})
+        words = cast("Sequence[str]", cast("Mapping[str, Any]", given.get("exec") or {}).get("command") or ())
         yield from _script(name, words, [f"{place}.exec.command[{i}]" for i in range(len(words))])
 
 

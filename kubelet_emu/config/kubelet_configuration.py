@@ -1,7 +1,7 @@
 """A KubeletConfiguration file to settings: strict, with every mistake at its line. (pure)
 
-Mirrors ``pkg/kubelet/kubeletconfig/configfiles`` and the validation of ``pkg/kubelet/apis/config/validation`` for
-the fields that matter here.
+Mirrors ``pkg/kubelet/kubeletconfig/configfiles`` and, for the fields that matter here,
+``pkg/kubelet/apis/config/validation``.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The fields of KubeletConfiguration v1beta1: which of them matter here and how, and the names of all others. (pure)
+"""The fields of KubeletConfiguration v1beta1: those that matter here, and the names of all others. (pure)
 
 Mirrors ``staging/src/k8s.io/kubelet/config/v1beta1/types.go`` of Kubernetes 1.36 (POD-001).
 """
@@ -47,28 +47,31 @@ FIELDS: Mapping[str, Field] = {
     "staticPodURL": Field("static_pod_url", "string"),
     "syncFrequency": Field("sync_frequency_seconds", "duration", zero_is_default=True),
 }
-"""Fields that become settings, by their names in the file. ``featureGates`` and ``crashLoopBackOff`` are apart."""
+"""Fields that become settings, by name. ``featureGates`` and ``crashLoopBackOff`` are read apart."""
 
-WITHOUT_EFFECT: frozenset[str] = frozenset(
-    """
-    address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot configMapAndSecretChangeDetectionStrategy
-    containerLogMaxWorkers containerLogMonitorInterval containerRuntimeEndpoint contentType cpuCFSQuota cpuCFSQuotaPeriod
-    cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod enableContentionProfiling enableControllerAttachDetach
-    enableDebugFlagsHandler enableDebuggingHandlers enableProfilingHandler enableServer enableSystemLogHandler
-    enableSystemLogQuery enforceNodeAllocatable evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim
-    evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod failCgroupV1 failSwapOn hairpinMode
-    healthzBindAddress healthzPort imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge
-    imageMinimumGCAge imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit
-    kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved kubeReservedCgroup kubeletCgroups localStorageCapacityIsolation
-    logging makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy memorySwap memoryThrottlingFactor mergeDefaultEvictionSettings
-    nodeLeaseDurationSeconds nodeStatusMaxImages nodeStatusReportFrequency nodeStatusUpdateFrequency oomScoreAdj podCIDR
-    podPidsLimit podsPerCore port preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved
-    readOnlyPort registerNode registerWithTaints reservedMemory reservedSystemCPUs resolvConf rotateCertificates runOnce
-    serverTLSBootstrap showHiddenMetricsForVersion shutdownGracePeriod shutdownGracePeriodByPodPriority
-    shutdownGracePeriodCriticalPods singleProcessOOMKill staticPodURLHeader streamingConnectionIdleTimeout systemCgroups
-    systemReserved systemReservedCgroup tlsCertFile tlsCipherSuites tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile
-    topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
-    volumeStatsAggPeriod
-    """.split()
-)
+_NAMES = """
+address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot
+configMapAndSecretChangeDetectionStrategy containerLogMaxWorkers containerLogMonitorInterval
+containerRuntimeEndpoint contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy
+cpuManagerPolicyOptions cpuManagerReconcilePeriod enableContentionProfiling
+enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers enableProfilingHandler
+enableServer enableSystemLogHandler enableSystemLogQuery enforceNodeAllocatable evictionHard
+evictionMaxPodGracePeriod evictionMinimumReclaim evictionPressureTransitionPeriod evictionSoft
+evictionSoftGracePeriod failCgroupV1 failSwapOn hairpinMode healthzBindAddress healthzPort
+imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge imageMinimumGCAge
+imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit
+kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved kubeReservedCgroup kubeletCgroups
+localStorageCapacityIsolation logging makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy
+memorySwap memoryThrottlingFactor mergeDefaultEvictionSettings nodeLeaseDurationSeconds
+nodeStatusMaxImages nodeStatusReportFrequency nodeStatusUpdateFrequency oomScoreAdj podCIDR
+podPidsLimit podsPerCore port preloadedImagesVerificationAllowlist protectKernelDefaults providerID
+qosReserved readOnlyPort registerNode registerWithTaints reservedMemory reservedSystemCPUs resolvConf
+rotateCertificates runOnce serverTLSBootstrap showHiddenMetricsForVersion shutdownGracePeriod
+shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill
+staticPodURLHeader streamingConnectionIdleTimeout systemCgroups systemReserved systemReservedCgroup
+tlsCertFile tlsCipherSuites tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile topologyManagerPolicy
+topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
+volumeStatsAggPeriod
+"""
+WITHOUT_EFFECT: frozenset[str] = frozenset(_NAMES.split())
 """Fields that a real kubelet knows and that change nothing about one emulated node."""

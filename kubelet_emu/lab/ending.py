@@ -1,8 +1,8 @@
 """How a run ends: watches the pods of a node and says when what was asked for has come about.
 
-``settled`` is judged by silence: the node runs on until nothing that a person sees at the API has changed for
-ten simulated minutes, or for twenty seconds once every pod has ended for good. A phase or a condition that can
-no longer come about, because every pod has ended without it, ends the run early.
+``settled`` is judged by silence: the node runs on until nothing that a person sees at the API has changed
+for ten simulated minutes, or for twenty seconds once every pod has ended for good. A phase or a condition
+that can no longer come about, because every pod has ended without it, ends the run early.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,8 +53,9 @@ def has_ended(pod: Mapping[str, Any]) -> bool:
 class EndWatch:
     """Follows one run. Feed it every record (``look``); ``wait`` returns when the run is over.
 
-    ``pods`` gives the pod objects as they are now, ``now`` node-clock seconds, ``zero_seconds`` the node-clock
-    time that the trace calls 0. A pod that has been removed is not among ``pods`` and counts as ended.
+    ``pods`` gives the pod objects as they are now, ``now`` node-clock seconds, ``zero_seconds`` the
+    node-clock time that the trace calls 0. A pod that has been removed is not among ``pods`` and counts as
+    ended.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal end a run in good order: the first signal cancels, a second one kills."""
+"""Ctrl-C, SIGTERM and a closed terminal end a run in good order; a second signal ends it at once."""
 
 import os
 import signal

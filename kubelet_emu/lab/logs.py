@@ -1,7 +1,7 @@
 """What containers printed, read back from the CRI log files of a node.
 
-As with ``kubectl logs`` only what is still there can be shown: the log of an instance goes with its container,
-except where a whole pod was restarted in place.
+As with ``kubectl logs`` only what is still there can be shown: the log of an instance goes with its
+container, except where a whole pod was restarted in place.
 """
 
 from collections.abc import Iterable, Mapping

@@ -33,7 +33,17 @@ from kubelet_emu.trace.schema import Record, Trace
 from node_host.loop import Pace
 from node_host.loop import run as run_loop
 
-__all__ = ["MAX_SECONDS", "RunListener", "RunOptions", "RunResult", "run", "run_pods"]
+__all__ = [
+    "MAX_SECONDS",
+    "RunListener",
+    "RunOptions",
+    "RunResult",
+    "as_document",
+    "innermost",
+    "opaque_processes",
+    "run",
+    "run_pods",
+]
 
 MAX_SECONDS = 1800.0
 """Simulated time after which a run ends although what it waits for has not come about."""
@@ -137,10 +147,10 @@ def run(
             rate=chosen.rate,
         )
     except BaseExceptionGroup as group:
-        raise _innermost(group) from group
+        raise innermost(group) from group
 
 
-def _innermost(error: BaseException) -> BaseException:
+def innermost(error: BaseException) -> BaseException:
     """The reason inside groups: what a person did before what this program did."""
     leaves: list[BaseException] = []
     pending: list[BaseException] = [error]
@@ -243,10 +253,9 @@ class _Run:
                 zero_seconds=node.recorder.zero_seconds,
                 pods=self._inspect,
             )
-            node.recorder.subscribe(watch.look)
             ending = watch.ending("interrupted")
             self._interrupts.scope = self._scope
-            with self._scope:
+            with node.recorder.listening(watch.look), self._scope:
                 ending = await watch.wait()
             if self._scope.cancelled_caught:
                 ending = watch.ending("interrupted")

@@ -40,9 +40,10 @@ class StaticPods:
             node.recorder.start(zero_seconds=node.clock.elapsed_seconds())
             node.files.make_dirs(self._folder)
         self._written += 1
-        obj = {"apiVersion": "v1", "kind": "Pod", **manifest}
-        node.recorder.action("create", pod=obj["metadata"].get("name"), object=obj)
-        path = f"{self._folder}/{self._written:03}-{obj['metadata'].get('name', 'pod')}.json"
+        obj: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", **manifest}
+        name = str(obj["metadata"].get("name", "pod"))
+        node.recorder.action("create", pod=name, object=obj)
+        path = f"{self._folder}/{self._written:03}-{name}.json"
         node.files.write(path, json.dumps(obj).encode())
         node.kubelet.file_source.changed(path)
 

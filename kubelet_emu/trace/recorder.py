@@ -4,7 +4,8 @@ It never blocks and never fails the part that reports to it. Polls whose answer 
 serialisation and one comparison; nothing is built for them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from kubelet_emu.trace.calls import COUNTED, POLLS, call_fields, poll_fields
@@ -73,6 +74,15 @@ class TraceRecorder:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Have each further record passed to ``subscriber``."""
         self._subscribers.append(subscriber)
+
+    @contextmanager
+    def listening(self, subscriber: Subscriber) -> Iterator[None]:
+        """Have records passed to ``subscriber`` for a while."""
+        self._subscribers.append(subscriber)
+        try:
+            yield
+        finally:
+            self._subscribers.remove(subscriber)
 
     def trace(self) -> Trace:
         """What has been recorded so far, in order of ``seq``."""
@@ -246,7 +256,7 @@ class TraceRecorder:
                 self._header_written = True
                 self._sink(dumps(self.header) + "\n")
             self._sink(dumps(stamped) + "\n")
-        for subscriber in self._subscribers:
+        for subscriber in tuple(self._subscribers):
             subscriber(stamped)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kubelet_emu.lab.ending import Ending
+from kubelet_emu.lab.ending import Ending, has_ended
 from kubelet_emu.lab.expectations import PodCheck
 from kubelet_emu.lab.invariants import Verdict
 from kubelet_emu.lab.logs import InstanceLog
@@ -92,14 +92,10 @@ def ending_line(given: Reported) -> Line:
         "unreachable": f"{given.until} not reached: every pod has ended without it by {quiet}",
         "interrupted": f"interrupted at {at}",
     }[ending.kind]
-    if ending.kind == "settled" and given.pods and all(_ended(pod) for pod in given.pods):
+    if ending.kind == "settled" and given.pods and all(map(has_ended, given.pods)):
         text = f"settled at {quiet}: every pod has ended"
     cost = f"   {at} simulated in {given.wall_seconds:.1f} s, {given.calls} CRI calls"
     return line((text, style), (cost, "dim"))
-
-
-def _ended(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def full_report(given: Reported) -> Report:

@@ -1,4 +1,4 @@
-"""What a pod kept over the restarts of its containers: UID, sandbox, IP and volumes, read from a trace. (pure)"""
+"""What a pod kept over the restarts of its containers: UID, sandbox, IP and volumes, from a trace. (pure)"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -89,17 +89,17 @@ def _take(seen: _Seen, record: Record) -> None:
 def _learn_volumes(seen: _Seen, spec: Mapping[str, Any]) -> None:
     kinds: dict[str, str] = {}
     for volume in spec.get("volumes") or ():
-        source = next((key for key in volume if key != "name"), "emptyDir")
+        source = str(next((key for key in volume if key != "name"), "emptyDir"))
         kinds[volume["name"]] = f"{volume['name']} ({source})"
     for key in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(key) or ():
             for mount in container.get("volumeMounts") or ():
-                shown = kinds.get(mount["name"], mount["name"])
+                shown = kinds.get(str(mount["name"]), str(mount["name"]))
                 seen.volumes[container["name"], mount["mountPath"]] = shown
 
 
 def _volume_facts(seen: _Seen) -> Iterable[KeptFact]:
-    """One fact a volume: where each container that mounts it sees it. Containers may see different folders."""
+    """One fact a volume: where the containers that mount it see it, which may differ between containers."""
     places: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
     for key, outside in seen.mounts.items():
         if key in seen.volumes:

@@ -1,7 +1,7 @@
 """What one pod's sandbox and containers went through, as segments of time, read from a trace. (pure)
 
-Works on traces of every runtime: where processes tell of their start and end themselves these times are taken,
-else those at which the runtime's answers showed them.
+Works on traces of every runtime: where processes tell of their start and end themselves these times are
+taken, else those at which the runtime's answers showed them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ _QUIET_REASONS = ("", "PodInitializing", "ContainerCreating")
 
 @frozen
 class Segment:
-    """A stretch of a lane. ``begins`` and ``ends`` are labels for its two ends, ``middle`` one for its middle.
+    """A stretch of a lane. ``begins`` and ``ends`` are labels for its ends, ``middle`` one for its middle.
 
     ``code`` is the exit code in ``ends``, None where nothing ended; ``open``: it goes on after the trace.
     """
@@ -49,7 +49,7 @@ class Segment:
 
 @frozen
 class Lane:
-    """One line of the picture; ``kind`` is empty for the pod's own lanes. Later segments cover earlier ones."""
+    """One line of the picture; ``kind`` is empty for the pod's own. Later segments cover earlier ones."""
 
     name: str
     kind: ContainerKind | Literal[""]

@@ -1,4 +1,4 @@
-"""What a run came to, in tables: containers, conditions, events, what was kept, invariants and checks. (pure)"""
+"""What a run came to: containers, conditions, events, what was kept, invariants and checks. (pure)"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -40,6 +40,10 @@ def _objects(value: object) -> Sequence[Object]:
     return cast("Sequence[Object]", value or ())
 
 
+def _object(of: Object, key: str) -> Object:
+    return cast("Object", of.get(key) or {})
+
+
 def _kind(container: Object, key: str) -> str:
     if key == "initContainers":
         return "sidecar" if container.get("restartPolicy") == "Always" else "init"
@@ -48,8 +52,7 @@ def _kind(container: Object, key: str) -> str:
 
 def container_lines(pod: Object) -> list[Line]:
     """A table of all containers of a pod object: state, reason, exit code, restarts, last state."""
-    spec: Object = pod.get("spec") or {}
-    status: Object = pod.get("status") or {}
+    spec, status = _object(pod, "spec"), _object(pod, "status")
     table: list[list[Cell]] = [
         [
             (title, "dim")
@@ -64,15 +67,16 @@ def container_lines(pod: Object) -> list[Line]:
 
 
 def _container_row(container: Object, kind: str, shown: Object) -> list[Cell]:
-    state: Object = shown.get("state") or {}
-    name, detail = next(iter(state.items()), ("-", {}))
+    state = _object(shown, "state")
+    name = next(iter(state), "-")
+    detail = _object(state, name)
     exit_code = str(detail["exitCode"]) if name == "terminated" else "-"
     style: Style = ""
     if name == "running":
         style = "run"
     elif name == "terminated":
         style = "good" if detail["exitCode"] == 0 else "bad"
-    last: Object = (shown.get("lastState") or {}).get("terminated") or {}
+    last = _object(_object(shown, "lastState"), "terminated")
     last_text = "-"
     if last:
         last_text = f"{last.get('reason') or 'Terminated'} ({last.get('exitCode', 0)})"
@@ -89,13 +93,12 @@ def _container_row(container: Object, kind: str, shown: Object) -> list[Cell]:
 
 def condition_lines(pod: Object) -> list[Line]:
     """The conditions of a pod object, with reason and message where there are any."""
-    conditions = _objects((pod.get("status") or {}).get("conditions"))
+    conditions = _objects(_object(pod, "status").get("conditions"))
     if not conditions:
         return [line("  none")]
     explained = any(condition.get("reason") for condition in conditions)
-    table: list[list[Cell]] = [[("CONDITION", "dim"), ("STATUS", "dim")]]
-    if explained:
-        table[0] += [("REASON", "dim"), ("MESSAGE", "dim")]
+    titles = ("CONDITION", "STATUS", "REASON", "MESSAGE") if explained else ("CONDITION", "STATUS")
+    table: list[list[Cell]] = [[(title, "dim") for title in titles]]
     for condition in conditions:
         status = str(condition.get("status", ""))
         row: list[Cell] = [str(condition.get("type", "")), (status, "good" if status == "True" else "")]
@@ -107,8 +110,8 @@ def condition_lines(pod: Object) -> list[Line]:
 
 def event_lines(events: Iterable[Object], pod: Object, now_ns: int) -> list[Line]:
     """The pod's events as ``kubectl describe`` lists them."""
-    uid = (pod.get("metadata") or {}).get("uid")
-    own = [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid]
+    uid = _object(pod, "metadata").get("uid")
+    own = [event for event in events if _object(event, "involvedObject").get("uid") == uid]
     texts = describe_events(own[-EVENTS_MAX:], now_ns)
     if len(texts) == 1:
         return [line("  none")]
@@ -191,9 +194,7 @@ def opaque_lines(opaque: Mapping[tuple[str, str], tuple[str, ...]], width: int) 
         line("  These programs are not emulated: they run until they are stopped (TERM ends them with 143)."),
         line(f"  Say what they do:  --exit {names[0]}=1@30s   ends each instance after 30 s with code 1"),
         line(f"                     --exit {names[0]}#0=1@30s ends the first one only"),
-        line(
-            "                     --behaviour FILE    for output, readiness, OOM kills, failed starts and pulls"
-        ),
+        line("                     --behaviour FILE    for output, readiness, OOM kills, failed starts"),
     ]
     return lines
 

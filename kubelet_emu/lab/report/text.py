@@ -1,4 +1,4 @@
-"""Lines of text with a meaning for each part, so that a terminal may colour them and a pipe need not. (pure)"""
+"""Lines of text with a meaning for each part, for a terminal to colour and a pipe to leave plain. (pure)"""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, frozen
 
 from kubelet_emu.lab.report.axis import Band, Stretch, bands
-from kubelet_emu.lab.report.lanes import Lane, Mark, PodLanes, Segment, What, pod_lanes
+from kubelet_emu.lab.report.lanes import Mark, PodLanes, Segment, What, pod_lanes
 from kubelet_emu.lab.report.text import Line, Span, Style, line, seconds_text, shorten, wrapped
 from kubelet_emu.trace.schema import Trace
 
@@ -181,7 +181,7 @@ class _Row:
 def _draw_band(
     lanes: PodLanes, band: Band, names: int, kinds: int, margin: int, glyphs: Glyphs, *, last: bool
 ) -> list[Line]:
-    lines = [(Span(" " * margin), *_times(band).spans())]
+    lines: list[Line] = [(Span(" " * margin), *_times(band).spans())]
     ticks = _ticks(band, lanes.marks, glyphs)
     if ticks is not None:
         lines.append((Span(" " * margin), *ticks.spans()))

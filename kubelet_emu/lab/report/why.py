@@ -1,4 +1,4 @@
-"""The story of a pod in short sentences: what its processes did, what the kubelet made of it, and by which rule.
+"""The story of a pod in short sentences: what its processes did, what the kubelet made of it, by which rule.
 
 Read from a trace. Each sentence of a decision ends with the ids of the rules that fired. (pure)
 """
