@@ -351,8 +351,9 @@ class Kubelet:
         self.ready.set()
 
     async def _follow_node(self, api: ApiClient) -> None:
-        """Learn of the node object. The source of API pods waits for it, and at its first look it is not there
-        yet: that costs the second in which a restarted kubelet knows the runtime's pods, but none of its own
+        """Learn of the node object. The source of API pods waits for it; at its first look it is not there yet.
+
+        That costs the second in which a restarted kubelet knows the runtime's pods, but none of its own
         (POD-107, POD-214).
         """
         await self._clock.sleep(NODE_LIST_SECONDS)

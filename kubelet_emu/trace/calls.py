@@ -60,6 +60,9 @@ def call_fields(method: str, request: Any, reply: Any, names: Names) -> Record:
         if value:
             record["container" if key == "container_id" else "sandbox"] = names.label(value)
             record["pod"] = names.pod(value)
+            if key == "pod_sandbox_id":
+                # Two pods of one name, one after the other, have sandboxes of one name.
+                record["id"] = value
     return record
 
 

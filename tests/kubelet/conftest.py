@@ -107,7 +107,7 @@ def on_node():
             async with Node(**{"transport": "memory", "latency": "zero", **options}) as node:
                 result = await story(node)
             broken = [r for r in node.recorder.records if r["k"] == "invariant"]
-            assert not broken, broken
+            assert not broken, [(r["t"], r["invariant"], r["message"], r.get("evidence")) for r in broken]
             return result
 
         return run(main, seed=options.get("seed", 0))

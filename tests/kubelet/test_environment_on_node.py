@@ -1,4 +1,4 @@
-"""Environment, termination messages and what keeps a container from being created (VOL-20, IMG-40, LOG-12)."""
+"""Environment, termination messages, and what keeps a container from being created (VOL-, IMG-40)."""
 
 import pytest
 

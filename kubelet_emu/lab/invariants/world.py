@@ -41,6 +41,7 @@ class SandboxFacts:
     ready: bool = True
     ip: str = ""
     host_network: bool = False
+    id: str = ""
 
 
 @define(eq=False)
@@ -235,15 +236,15 @@ class World:
 
     def run_sandbox(self, pod: PodFacts, record: Record) -> list[Step]:
         host = bool((pod.spec or {}).get("hostNetwork"))
-        sandbox = SandboxFacts(record.get("sandbox", ""), host_network=host)
+        sandbox = SandboxFacts(record.get("sandbox", ""), host_network=host, id=record.get("id", ""))
         pod.sandboxes[sandbox.label] = pod.sandbox = sandbox
         self._begin_round(pod)
         return [Step(StepKind.SANDBOX_RUN, pod, record, sandbox=sandbox)]
 
     def stop_sandbox(self, pod: PodFacts, record: Record) -> list[Step]:
         sandbox = pod.sandboxes.get(record.get("sandbox", ""))
-        if sandbox is None:
-            return []
+        if sandbox is None or (sandbox.id and record.get("id", sandbox.id) != sandbox.id):
+            return []  # perhaps that of an earlier pod of the same name
         step = Step(StepKind.SANDBOX_STOP, pod, record, sandbox=evolve_sandbox(sandbox))
         if not record.get("code"):
             sandbox.ready = False
