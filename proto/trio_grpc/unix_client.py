@@ -1,11 +1,9 @@
 """Channels over a unix socket, with grpcio underneath.
 
-A call is handed to a helper thread, which blocks in grpcio and wakes the loop with what came. Unary
-calls, too, are made as streams that are read in the helper's thread: such a call can be cancelled from
-the loop, and on the wire there is no difference. A lonely call is twice as fast that way as with
-grpcio's futures, which start a thread each; but while many calls are under way one such thread serves
-all of them, so beyond a few the futures are taken. Deadlines are the node's (see ``Channel``); grpcio is
-told none.
+A call is handed to a helper thread, which blocks in grpcio and wakes the loop with what came. A lonely
+call is twice as fast that way as with grpcio's futures, which start a thread each; but while many calls
+are under way one such thread serves all of them, so beyond a few the futures are taken. Deadlines are
+the node's (see ``Channel``); grpcio is told none.
 
 A connection that broke is not waited for: grpcio would hold off reconnecting by a real-time backoff that
 virtual time cannot see. The next call simply dials anew.
@@ -16,6 +14,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import outcome
@@ -96,7 +95,7 @@ class UnixChannel(Channel):
 
     def _connect(self) -> "_Line":
         if self._closed:
-            raise StatusError(Code.CANCELLED, "grpc: the client connection is closing")
+            raise _closing()
         if self._line is None:
             self._line = _Line(self, self.path, self._max_receive_bytes)
             self._lines[self._line] = None
@@ -134,18 +133,24 @@ class _Line:
         self._owner = owner
         self._channel: Any = grpc.insecure_channel(f"unix:{path}", options=options)
         self._methods: dict[tuple[str, bool], Any] = {}
+        self._blocking: dict[str, list[_Blocking]] = {}
 
-    def call(self, path: str, request: bytes, wire: Wire | None, *, streaming: bool) -> Any:
-        """Start a call: grpcio's iterator over the answers, or else its future of the one answer."""
-        start = self._methods.get((path, streaming))
-        if start is None:
+    def method(self, path: str, *, streaming: bool) -> Any:
+        """grpcio's callable for a method, on bytes."""
+        found = self._methods.get((path, streaming))
+        if found is None:
             make = self._channel.unary_stream if streaming else self._channel.unary_unary
-            start = make(path) if streaming else make(path).future
-            self._methods[path, streaming] = start
-        if wire is None:
-            return start(request)
-        wire.sent()
-        return start(request, metadata=wire.metadata)
+            found = self._methods[path, streaming] = make(path)
+        return found
+
+    def blocking(self, path: str) -> "_Blocking":
+        """A blocking callable that nobody uses; ``give_back`` it after the call."""
+        spare = self._blocking.get(path)
+        return spare.pop() if spare else _Blocking(self._channel, path)
+
+    def give_back(self, blocking: "_Blocking") -> None:
+        blocking.reset()
+        self._blocking.setdefault(blocking.path, []).append(blocking)
 
     def done(self, call: "_UnaryCall | _StreamCall") -> None:
         self.calls.pop(call, None)
@@ -156,7 +161,7 @@ class _Line:
         self._owner._forget(self)
         calls, self.calls = self.calls, {}
         for call in calls:
-            call.fail(StatusError(Code.CANCELLED, "grpc: the client connection is closing"))
+            call.fail(_closing())
         self._channel.close()
 
 
@@ -167,20 +172,26 @@ class _UnaryCall:
         self._line = line
         self._inbox = current_inbox()
         self._task: trio.lowlevel.Task | None = None
-        self._answers: Any = None
+        self._cancel: Callable[[], object] = _nothing
         self._wire = open_wire(current_virtual_clock())
         if self._wire is not None:
             self._wire.deadline = deadline
 
     async def run(self, path: str, request: bytes, helpers: "_Helpers") -> bytes:
         self._task = trio.lowlevel.current_task()
+        metadata = None
+        if self._wire is not None:
+            self._wire.sent()
+            metadata = self._wire.metadata
         if helpers.busy < MAX_HELPED:
             helper = helpers.take(self._inbox)
-            self._answers = self._line.call(path, request, self._wire, streaming=True)
-            helper.put(self._read)
+            blocking = self._line.blocking(path)
+            self._cancel = blocking.cancel
+            helper.put(partial(self._read, blocking, request, metadata))
         else:
-            self._answers = self._line.call(path, request, self._wire, streaming=False)
-            self._answers.add_done_callback(self._done)
+            future = self._line.method(path, streaming=False).future(request, metadata=metadata)
+            self._cancel = future.cancel
+            future.add_done_callback(self._done)
         return await trio.lowlevel.wait_task_rescheduled(self._abort)
 
     def expire(self) -> None:
@@ -192,15 +203,19 @@ class _UnaryCall:
         self._give_up()
         self._wake(outcome.Error(error))
 
-    def _read(self) -> Callable[[], None]:
-        """In a helper thread: wait for the answer and the status after it."""
-        answer: outcome.Outcome[bytes] = outcome.Error(StatusError(Code.INTERNAL, "the server sent no reply"))
+    def _read(self, blocking: "_Blocking", request: bytes, metadata: Any) -> Callable[[], None]:
+        """In a helper thread: make the call and wait for its answer."""
         try:
-            for reply in self._answers:
-                answer = outcome.Value(reply)
+            answer: outcome.Outcome[bytes] = outcome.Value(blocking.call(request, metadata))
         except self._line.error_type as problem:
             answer = outcome.Error(_status_of(problem))
-        return lambda: self._arrived(answer)
+        except ValueError:
+            answer = outcome.Error(_closing())  # what grpcio raises on a channel that has been closed
+        return partial(self._returned, blocking, answer)
+
+    def _returned(self, blocking: "_Blocking", answer: outcome.Outcome[bytes]) -> None:
+        self._line.give_back(blocking)
+        self._arrived(answer)
 
     def _done(self, future: Any) -> None:
         """In grpcio's thread: the future has its answer."""
@@ -230,7 +245,65 @@ class _UnaryCall:
 
     def _give_up(self) -> None:
         _abandon(self._wire)
-        self._answers.cancel()
+        self._cancel()
+
+
+class _Blocking:
+    """One blocking callable of grpcio, for one call at a time, that can be cancelled from another thread.
+
+    grpcio's blocking calls are twice as fast as its futures, but keep the handle of the call to
+    themselves. It passes through the channel object that the callable holds; a stand-in for that object
+    keeps it. Where grpcio has been built otherwise, the call is made as a stream of one item, which
+    costs a little more.
+    """
+
+    def __init__(self, channel: Any, path: str) -> None:
+        self.path = path
+        self._call: Any = None
+        self._cancelled = False
+        self._unary: Any = channel.unary_unary(path)
+        self._stream: Any = None
+        self._channel: Any = getattr(self._unary, "_channel", None)
+        if hasattr(self._channel, "segregated_call"):
+            self._unary._channel = self
+        else:
+            self._stream = channel.unary_stream(path)
+
+    def segregated_call(self, *arguments: Any) -> Any:
+        """Called by grpcio in the helper's thread, to start the call."""
+        # First the call, then the look at the flag; ``cancel`` does it the other way round, so one of
+        # both sees it.
+        self._call = self._channel.segregated_call(*arguments)
+        if self._cancelled:
+            self._cancel_call()
+        return self._call
+
+    def call(self, request: bytes, metadata: Any) -> bytes:
+        """In the helper's thread: the reply. Raises grpcio's errors, and ValueError on a closed channel."""
+        if self._stream is None:
+            return self._unary(request, metadata=metadata)
+        self._call = self._stream(request, metadata=metadata)
+        if self._cancelled:
+            self._cancel_call()
+        replies: list[bytes] = list(self._call)
+        return replies[0]
+
+    def cancel(self) -> None:
+        """In the loop: cancel the call, be it started or not."""
+        self._cancelled = True
+        if self._call is not None:
+            self._cancel_call()
+
+    def reset(self) -> None:
+        """In the loop: ready for the next call."""
+        self._call = None
+        self._cancelled = False
+
+    def _cancel_call(self) -> None:
+        if self._stream is not None:
+            self._call.cancel()
+        else:
+            self._call.cancel(int(Code.CANCELLED), "context canceled")
 
 
 class _StreamCall:
@@ -253,7 +326,11 @@ class _StreamCall:
 
     def start(self, path: str, request: bytes, helpers: "_Helpers") -> None:
         helper = helpers.take(self._inbox)
-        self._answers = self._line.call(path, request, self._wire, streaming=True)
+        metadata = None
+        if self._wire is not None:
+            self._wire.sent()
+            metadata = self._wire.metadata
+        self._answers = self._line.method(path, streaming=True)(request, metadata=metadata)
         helper.put(self._read)
 
     async def receive(self) -> bytes | None:
@@ -385,6 +462,14 @@ class _Helpers:
         else:
             self._idle.append(jobs)
         then()
+
+
+def _nothing() -> None:
+    """There is nothing to cancel yet."""
+
+
+def _closing() -> StatusError:
+    return StatusError(Code.CANCELLED, "grpc: the client connection is closing")
 
 
 def _abandon(wire: Wire | None) -> None:

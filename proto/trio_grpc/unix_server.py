@@ -242,7 +242,7 @@ class _Call:
         self._inbox = inbox
         self._finished = False
         self._queued = 0
-        self._space = trio.lowlevel.ParkingLot()
+        self._space = trio.Event()
 
     def soon(self, function: Any, *arguments: Any) -> None:
         """From any thread: call the function in the loop. When the run is over, so is the call."""
@@ -278,7 +278,8 @@ class _Call:
         """Hand one item of a stream to the thread; waits while the window is full."""
         await trio.lowlevel.checkpoint()
         while self._queued >= STREAM_WINDOW_ITEMS:
-            await self._space.park()
+            self._space = trio.Event()
+            await self._space.wait()
         if not self._finished:
             self._queued += 1
             self._hand(item)
@@ -286,7 +287,7 @@ class _Call:
     def taken(self) -> None:
         """The thread has passed one item on."""
         self._queued -= 1
-        self._space.unpark()
+        self._space.set()
 
     def finish(self, answer: bytes | StatusError | None) -> None:
         """Hand over the last answer: the reply, an error, or None for the end of a stream. Only the
@@ -348,14 +349,20 @@ def _generic_handler(server: UnixServer) -> Any:
     """grpcio's view of the server: any path, bytes in and out."""
     grpc = grpcio()
 
+    known: dict[str, Any] = {}
+
     class Generic(grpc.GenericRpcHandler):
         def service(self, handler_call_details: Any) -> Any:
             path: str = handler_call_details.method
+            if path in known:
+                return known[path]
             streams = server.streams(path)
             if streams is None:
                 return grpc.unary_unary_rpc_method_handler(partial(server.serve_unknown, path))
             if streams:
-                return grpc.unary_stream_rpc_method_handler(partial(server.serve_stream, path))
-            return grpc.unary_unary_rpc_method_handler(partial(server.serve_unary, path))
+                known[path] = grpc.unary_stream_rpc_method_handler(partial(server.serve_stream, path))
+            else:
+                known[path] = grpc.unary_unary_rpc_method_handler(partial(server.serve_unary, path))
+            return known[path]
 
     return Generic()
