@@ -14,7 +14,7 @@ _NS_PER_SECOND = 1_000_000_000
 
 
 def deadline_exceeded(pod: Pod, *, status_start_time_ns: int | None, now_ns: int) -> bool:
-    """Whether the pod has been active for its ``activeDeadlineSeconds``.
+    """Whether the pod has been active for its ``activeDeadlineSeconds`` (RST-169).
 
     ``status_start_time_ns`` is what the status manager has; without it the API status counts; without either
     the deadline has not begun. Both are whole seconds, so the deadline strikes up to one second early.

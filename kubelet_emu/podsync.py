@@ -92,7 +92,7 @@ class PodSync:
     async def sync_pod(
         self, update_type: UpdateType, pod: Pod, mirror_pod: Pod | None, status: RuntimePodStatus
     ) -> SyncOutcome:
-        """Set the pod up, or find that it has ended (POD-601)."""
+        """Set the pod up, or find that it has ended (POD-601, RST-097, RST-129)."""
         del update_type  # it counts for metrics only (POD-307)
         uid = pod.metadata.uid
         generated = self._generate(pod, status, pod_is_terminal=False)

@@ -37,7 +37,7 @@ class Victims:
 
 
 def preempted_status(status: PodStatus, now_ns: int) -> PodStatus:
-    """What the kill of a victim lays over its status (POD-405)."""
+    """What the kill of a victim lays over its status (POD-405, STA-511)."""
     condition = PodCondition(
         type="DisruptionTarget",
         status="True",

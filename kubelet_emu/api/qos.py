@@ -39,7 +39,7 @@ def _class_of(parts: Sequence[ResourceRequirements]) -> str:
 
 
 def qos_of_spec(spec: PodSpec) -> str:
-    """The class computed from the spec: pod-level resources if there are any, else all containers'."""
+    """The class computed from the spec (STA-905): pod-level resources if any, else all containers'."""
     whole = spec.resources
     if whole is not None and (whole.requests or whole.limits):
         return _class_of([whole])

@@ -50,7 +50,8 @@ class PodCache:
         return _unpack(self._entries.get(uid), uid)
 
     async def get_newer_than(self, uid: str, after: float) -> RuntimePodStatus:
-        """Wait until an observation newer than the stamp ``after`` exists, and return the status of then.
+        """Wait until an observation newer than the stamp ``after`` exists, and return the status of then
+        (RST-099).
 
         Newer is: the global stamp, or the entry's modified or observed stamp. An unknown pod has only the
         global one. Raises the cached ``PeerError`` as ``get`` does.

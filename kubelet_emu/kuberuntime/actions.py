@@ -54,7 +54,7 @@ class ActuatedView:
 
 
 def decide_sandbox(pod: Pod, sandboxes: tuple[RuntimeSandbox, ...]) -> SandboxDecision:
-    """Whether the pod needs a new sandbox, first row that fits (RST-030).
+    """Whether the pod needs a new sandbox, first row that fits (RST-030, RST-031).
 
     ``sandboxes`` come newest first: by attempt, then creation time, then id.
     """
@@ -82,7 +82,7 @@ def decide_sandbox(pod: Pod, sandboxes: tuple[RuntimeSandbox, ...]) -> SandboxDe
 
 def containers_to_reset(pod: Pod, status: RuntimePodStatus) -> tuple[ContainerToReset, ...]:
     """All instances of regular and init containers in removal order: sources of the restart last
-    (RST-130).
+    (RST-130, RST-132, RST-163, RST-165).
     """
 
     def entries(containers: tuple[Container, ...], sources: bool) -> list[ContainerToReset]:
@@ -117,7 +117,9 @@ def _has_regular_created(pod: Pod, status: RuntimePodStatus) -> bool:
 
 
 def _sandbox_change(draft: Draft) -> None:
-    """Fill the draft for a pod whose sandbox has to be made anew (RST-033 to RST-036)."""
+    """Fill the draft for a pod whose sandbox has to be made anew (RST-033 to RST-036); also on the way of a
+    full restart (RST-137).
+    """
     pod, status = draft.pod, draft.status
     if pod.spec.restart_policy == NEVER and draft.attempt != 0 and status.containers:
         draft.create_sandbox = False
@@ -168,7 +170,7 @@ def _start_ended(draft: Draft, index: int, container: Container, latest: Runtime
 
 def _running_regular(draft: Draft, index: int, container: Container, latest: RuntimeContainer) -> bool:
     """A regular container that runs: kill it where the first of the causes applies (RST-057). True if
-    kept.
+    kept. Probe results are those of this very instance (RST-162).
     """
     name = container.name
     restart = may_restart_after_kill(container, draft.pod.spec, draft.gates)
@@ -214,7 +216,8 @@ def compute_pod_actions(
 ) -> PodActions:
     """All that one sync has to do to this pod (RST section 4).
 
-    ``restart_all_containers`` is what the kubelet read from the status it has just computed (RST-128).
+    ``restart_all_containers`` is what the kubelet read from the status it has just computed
+    (RST-128, RST-135, RST-140).
     """
     record = actuated or ActuatedView()
     sandbox = decide_sandbox(pod, status.sandboxes)

@@ -1,4 +1,4 @@
-"""Starting one container: image, count, config, create, start, postStart (RST-090, IMG-40).
+"""Starting one container: image, count, config, create, start, postStart (RST-090 to RST-093, RST-143).
 
 Mirrors ``startContainer`` and ``generateContainerConfig`` of
 ``pkg/kubelet/kuberuntime/kuberuntime_container.go`` and GenerateRunContainerOptions of

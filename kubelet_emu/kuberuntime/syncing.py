@@ -108,7 +108,7 @@ class PodSyncer:
         self._sync_error = ""
 
     async def run(self, *, restart_all_containers: bool) -> SyncPodResult:
-        """Decide and act; failures are in the result (RST-080 to RST-089)."""
+        """Decide and act; failures are in the result (RST-080 to RST-089, RST-094)."""
         parts, pod = self._parts, self._pod
         actions = compute_pod_actions(
             pod,
@@ -217,7 +217,9 @@ class PodSyncer:
         self._results.append(SyncResult(SyncAction.KILL_CONTAINER, request.name))
 
     async def _reset(self, actions: PodActions) -> None:
-        """Remove all instances of a restart in place, strictly one by one, logs kept (RST-131)."""
+        """Remove all instances of a restart in place, strictly one by one, logs kept (RST-131, RST-134,
+        RST-138, RST-164).
+        """
         for entry in actions.to_reset:
             if entry.kill:
                 await self._kill_one(
@@ -372,7 +374,7 @@ class PodSyncer:
         return True
 
     def _check_backoff(self, container: Container) -> None:
-        """Raises ``StartError`` while the container has to wait (RST-111, RST-117)."""
+        """Raises ``StartError`` while the container has to wait (RST-111, RST-117, RST-142)."""
         parts, pod = self._parts, self._pod
         instances = self._status.instances(container.name)
         exited = next((item for item in instances if item.state is ContainerState.EXITED), None)

@@ -98,5 +98,5 @@ def tail_of_log(data: bytes) -> str:
 
 
 def compose_message(runtime_message: str, text: str) -> str:
-    """The runtime's own message and the program's, joined by ``: `` where both are there (RST-198)."""
+    """The runtime's own message and the program's, joined by ``: `` if both are there (RST-198, STA-314)."""
     return f"{runtime_message}: {text}" if runtime_message and text else runtime_message or text

@@ -101,7 +101,7 @@ def diff_states(
 
 
 def keep_ips(cached_ips: tuple[str, ...], status: RuntimePodStatus) -> RuntimePodStatus:
-    """Keep the IPs known before if the new status has none and no sandbox is READY (POD-911)."""
+    """Keep the IPs known before if the new status has none and no sandbox is READY (POD-911, STA-904)."""
     if status.ips or not cached_ips:
         return status
     if any(sandbox.state is SandboxState.READY for sandbox in status.sandboxes):

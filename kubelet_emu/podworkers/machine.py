@@ -292,7 +292,9 @@ def _merged(active: UpdatePodOptions | None, update: UpdatePodOptions) -> Update
 
 
 def acknowledge_terminating(state: WorkersState, uid: str) -> tuple[WorkersState, StatusFunc | None]:
-    """Note that no container will be started any more; give the newest status function (POD-502, POD-517)."""
+    """Note that no container will be started any more; give the newest status function (POD-502, POD-517,
+    RST-167, RST-168).
+    """
     record = state.records.get(uid)
     if record is None:
         return state, None

@@ -59,7 +59,7 @@ def _names(prefix: str, names: Sequence[str]) -> str:
 
 
 def _counted(pod: Pod) -> tuple[Container, ...]:
-    """Containers that readiness counts: sidecars, then regular ones (STA-503)."""
+    """Containers that readiness counts: sidecars, then regular ones (STA-503, RST-158)."""
     return (*(c for c in pod.spec.init_containers if is_sidecar(c)), *pod.spec.containers)
 
 
@@ -159,7 +159,7 @@ def pod_scheduled(pod: Pod) -> Condition:
 def all_containers_restarting(
     pod: Pod, runtime: RuntimePodStatus, phase: str, *, restarting_all: bool
 ) -> Condition | None:
-    """AllContainersRestarting, or None for a pod without a rule that could set it (STA-509, RST-126).
+    """AllContainersRestarting, or None for a pod without a rule to set it (STA-509, RST-126, RST-127).
 
     ``restarting_all`` is RST-121. The condition has no observed generation.
     """

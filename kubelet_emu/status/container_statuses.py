@@ -73,7 +73,7 @@ def convert_container_statuses(
     *,
     kind: ContainerKind,
 ) -> Converted:
-    """Statuses of one list of the spec; init ones in its order, others sorted by name (STA-301)."""
+    """Statuses of one list of the spec; init ones in its order, others sorted by name (STA-301, RST-180)."""
     old = by_name(old_statuses)
     why: list[Why] = []
     statuses: dict[str, ContainerStatus] = {}
@@ -97,7 +97,7 @@ def default_waiting_reason(pod: Pod) -> str:
 
 
 def _default(pod: Pod, container: Container, old: ContainerStatus | None) -> ContainerStatus:
-    """Step A: the seed; an old terminated status is taken whole (STA-302, RST-175)."""
+    """Step A: the seed; an old terminated status is taken whole (STA-302, STA-318, RST-175)."""
     if old is not None and old.state.terminated is not None:
         return old
     seed = ContainerStatus(
@@ -132,7 +132,7 @@ def _recursive_read_only(asked: str | None) -> str:
 def _without_record(
     given: ConvertInput, status: ContainerStatus, old: ContainerStatus, why: list[Why]
 ) -> ContainerStatus:
-    """Step B, first row of STA-303 that fits; ``status`` is the seed."""
+    """Step B, first row of STA-303 (RST-145 to RST-150) that fits; ``status`` is the seed."""
     if given.restarting_all and old.state.waiting is None:
         why.append(Why("RST-145", old.name))
         return evolve(
@@ -196,7 +196,7 @@ def _convert_record(
 
 
 def _carry_over(status: ContainerStatus, old: ContainerStatus) -> ContainerStatus:
-    """What a record does not know after a restart of all containers (STA-308, STA-310, RST-178)."""
+    """What a record does not know after a restart of all containers (STA-308, STA-310, RST-151, RST-178)."""
     count = max(status.restart_count, old.restart_count)
     if old.container_id != status.container_id and old.state.terminated is not None:
         return evolve(status, restart_count=count, last_state=ContainerState(terminated=old.state.terminated))
@@ -214,7 +214,7 @@ def _with_state(
     old: ContainerStatus | None,
     why: list[Why],
 ) -> ContainerStatus:
-    """The API state of a record (STA-306) and the count of an unseen restart (STA-308)."""
+    """The API state of a record (STA-306, STA-316) and the count of an unseen restart (STA-308)."""
     if record.state is Runtime.RUNNING:
         state = ContainerState(running=ContainerStateRunning(started_at=record.started_at_ns or None))
         if (

@@ -87,7 +87,7 @@ def pod_has_initialized(pod: Pod, runtime: RuntimePodStatus) -> bool:
 
 
 def generate_status(given: StatusInput) -> GeneratedStatus:
-    """All steps of STA-101, in order."""
+    """All steps of STA-101, in order (RST-120, RST-174, STA-606)."""
     restart = should_all_containers_restart(given.pod, given.runtime, given.old_status)
     restarting_all = given.gates.restart_all and restart.yes
     status, why = _convert(given, restarting_all=restarting_all)

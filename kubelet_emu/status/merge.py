@@ -22,7 +22,7 @@ class Merged:
 def merge_status(
     api: PodStatus, wanted: PodStatus, *, could_have_running_containers: bool, now_ns: int
 ) -> Merged:
-    """The status to write (STA-801 to STA-804).
+    """The status to write (STA-801 to STA-804, STA-808).
 
     ``api`` is what the API holds now, ``wanted`` the kubelet's. Fields the kubelet never writes come from the
     API (STA-104).

@@ -65,7 +65,7 @@ def decide_phase(
 
 
 def count_containers(pod: Pod, statuses: Mapping[str, ContainerStatus], gates: Gates) -> PhaseCounts:
-    """Put every init and regular container into the counters (STA-203)."""
+    """Put every init and regular container into the counters (STA-203, RST-172)."""
     counts = PhaseCounts()
     for container in pod.spec.init_containers:
         status = statuses.get(container.name)
@@ -146,7 +146,7 @@ def _count_regular(
 def _first_fit(
     pod: Pod, counts: PhaseCounts, *, pod_is_terminal: bool, pod_has_initialized: bool, gates: Gates
 ) -> tuple[str, str]:
-    """The phase and the name of the row of STA-204 that gave it."""
+    """The phase and the row of STA-204 that gave it (RST-156, RST-166, RST-173, STA-207 to STA-209)."""
     init_failed = (
         counts.failed_init_final > 0
         if gates.restart_rules

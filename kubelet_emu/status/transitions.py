@@ -24,7 +24,8 @@ class TransitionVerdict:
 
 
 def check_transition(pod: Pod, old: PodStatus, new: PodStatus, gates: Gates) -> TransitionVerdict:
-    """Refuse a container that leaves its terminated state without a right to restart (STA-602, RST-011).
+    """Refuse a container that leaves its terminated state without a right to restart
+    (STA-602, STA-611, RST-011).
 
     A refused update is dropped as a whole. Ephemeral containers are not checked.
     """

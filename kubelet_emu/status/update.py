@@ -54,7 +54,7 @@ def accept_update(
     now_ns: int,
     gates: Gates,
 ) -> Update:
-    """STA-601 to STA-605: refuse an illegal transition, stamp, normalise, compare, count."""
+    """STA-103, STA-601 to STA-605: refuse an illegal transition, stamp, normalise, compare, count."""
     if cached is not None:
         previous = cached.status
         if cached.finished and not is_static_pod(pod):
