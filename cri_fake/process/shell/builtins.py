@@ -215,6 +215,8 @@ async def _local(shell: Shell, words: list[str]) -> int:
         state.make_local(name)
         if equals:
             state.set(name, value)
+        elif name not in state.readonly:
+            state.values[name] = None
     return 0
 
 

@@ -325,8 +325,7 @@ class Shell:
     async def _case(self, command: Case, *, last: bool) -> int:
         self.line = command.line
         subject = await self.expander.string(command.subject)
-        falling = False
-        self.status = 0
+        falling = matched = False
         for item in command.items:
             if not falling:
                 for pattern in item.patterns:
@@ -335,10 +334,13 @@ class Shell:
                 else:
                     continue
             if item.body is not None:
+                matched = True
                 self.status = await self.execute(item.body, last=last and not item.falls_through)
             falling = item.falls_through
             if not falling:
                 break
+        if not matched:
+            self.status = 0
         return self.status
 
     async def _group(self, command: Group, *, last: bool) -> int:
