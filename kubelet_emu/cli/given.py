@@ -141,7 +141,6 @@ def _static_problems(loaded: "LoadedInput", gates: "Gates") -> list[Problem]:
 
 def _shell_problems(loaded: "LoadedInput", told: Callable[[str, str], bool]) -> list[Problem]:
     """Scripts that the emulated shell cannot read, unless the container's end is told anyway."""
-    from cri_fake.process.shell.nodes import ShellSyntaxError
     from cri_fake.process.shell.parser import parse
     from kubelet_emu.cli.scripts import scripts_of
 
@@ -152,9 +151,8 @@ def _shell_problems(loaded: "LoadedInput", told: Callable[[str, str], bool]) -> 
         for script in scripts_of(item.json):
             if told(str(item.json["metadata"].get("name", "")), script.container):
                 continue
-            try:
-                parse(script.text)
-            except ShellSyntaxError as error:
+            error = parse(script.text).error
+            if error is not None:
                 message = f"the emulated shell cannot run this script: its line {error.line}: {error.message}"
                 hint = (
                     "it speaks POSIX as busybox ash does: write it so, or say what the container does with "
@@ -178,6 +176,8 @@ def read_behaviours(exits: Sequence[str], file: str | None) -> "Behaviours":
 
         try:
             told = parse_behaviours(_text_of(file, "--behaviour"), file=file)
+        except CallerError as error:
+            problems += error.problems
         except BehaviourProblem as error:
             problems += [Problem(f"{place}: {text}" if place else text) for place, text in error.problems]
     for text in exits:

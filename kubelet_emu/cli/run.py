@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cri_fake.behaviours import Behaviours
     from kubelet_emu.cli.given import GivenPods
     from kubelet_emu.cli.output import Output
+    from kubelet_emu.lab.expectations import Expectation
     from kubelet_emu.lab.node import NodeOptions
     from kubelet_emu.lab.report import Reported
     from kubelet_emu.lab.run import RunListener, RunOptions, RunResult
@@ -184,7 +185,7 @@ def run(asked: Asked) -> int:
     table = asked.output == "table" and not asked.quiet
     if table:
         out.write(_opening(asked, given, pods))
-    options = _run_options(asked, given, pods)
+    options = _run_options(asked, given)
     try:
         result = _run(asked, options, pods, out if table else None)
     finally:
@@ -210,6 +211,7 @@ class _Given:
     until: "Until"
     max_seconds: float | None
     endpoint: str
+    expectations: "tuple[Expectation, ...]"
 
 
 def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
@@ -248,14 +250,32 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     pods = collect.read(
         lambda: given.read_pods(asked.paths, gates, static=asked.static, told=told_end), given.GivenPods()
     )
+    expectations: tuple[Expectation, ...] = ()
     if pods.pods:
         collect.read(lambda: given.check_targets(told, pods.containers), None)
+        expectations = collect.read(lambda: _expectations(asked, pods, settings.node_name), ())
     collect.raise_all()
-    settings = evolve(settings, gates=gates)
     values = _Given(
-        settings=settings, shape=shape, told=told, until=until, max_seconds=max_seconds, endpoint=endpoint
+        settings=evolve(settings, gates=gates),
+        shape=shape,
+        told=told,
+        until=until,
+        max_seconds=max_seconds,
+        endpoint=endpoint,
+        expectations=expectations,
     )
     return values, pods
+
+
+def _expectations(asked: Asked, pods: "GivenPods", node_name: str) -> "tuple[Expectation, ...]":
+    if not asked.expect:
+        return ()
+    from kubelet_emu.lab.expectations import read_expectations
+
+    containers: Mapping[str, tuple[str, ...]] = pods.containers
+    if asked.static:
+        containers = {f"{name}-{node_name}": names for name, names in containers.items()}
+    return read_expectations(asked.expect, containers)
 
 
 def _alone(asked: Asked) -> None:
@@ -264,7 +284,7 @@ def _alone(asked: Asked) -> None:
     wrong = [name for name, value in given.items() if value]
     if wrong:
         hint = "leave --cri-endpoint away for it"
-        raise CallerError([Problem(f"{', '.join(wrong)} needs the built-in runtime", hint=hint)])
+        raise CallerError([Problem(f"only for the built-in runtime: {', '.join(wrong)}", hint=hint)])
 
 
 def _opening(asked: Asked, given: _Given, pods: "GivenPods") -> str:
@@ -280,20 +300,16 @@ def _opening(asked: Asked, given: _Given, pods: "GivenPods") -> str:
     return f"{what}{'s' if count != 1 else ''} on {node}, {how}, {time}, seed {asked.seed}"
 
 
-def _run_options(asked: Asked, given: _Given, pods: "GivenPods") -> "RunOptions":
-    from kubelet_emu.lab.expectations import read_expectations
+def _run_options(asked: Asked, given: _Given) -> "RunOptions":
     from kubelet_emu.lab.run import RunOptions
     from node_host.loop import Pace
 
-    containers: Mapping[str, tuple[str, ...]] = pods.containers
-    if asked.static:
-        containers = {f"{name}-{given.settings.node_name}": names for name, names in containers.items()}
     real = asked.real_time or bool(given.endpoint)
     return RunOptions(
         node=_node_options(asked, given, real=real),
         until=given.until,
         max_seconds=given.max_seconds,
-        expectations=read_expectations(asked.expect, containers),
+        expectations=given.expectations,
         pace=Pace.REAL if real else Pace.VIRTUAL,
     )
 

@@ -13,6 +13,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "kubelet_emu.cli.conform",
         "Judge restart scenarios by expectations and by recordings of a real node.",
     ),
+    "explain": (
+        "kubelet_emu.cli.explain",
+        "Tell the story of a run, one decision at a time.",
+    ),
     "version": ("kubelet_emu.cli.version", "Print the version and the Kubernetes release that is emulated."),
 }
 """Verb to the module that holds its command, and its one-line help (so that --help loads nothing else)."""

@@ -204,7 +204,7 @@ class Session:
         self._call(lambda node: node.delete(name, namespace=namespace, grace_seconds=grace_seconds))
 
     def tell(self, *exits: str) -> None:
-        """Say how containers end, in the form of ``--exit``: ``train#0=1@30s``. For instances yet to start."""
+        """Say how instances yet to start will end, in the form of ``--exit``: ``train#0=1@30s``."""
         from cri_fake.behaviours import BehaviourProblem, Behaviours, parse_exit
 
         told = Behaviours()
@@ -256,9 +256,8 @@ class Session:
         """
         if until is None:
             if by is None:
-                raise CallerError(
-                    [Problem("say how long: advance('35s'), or until what: advance(until='Ready')")]
-                )
+                hint = "advance('35s'), or advance(until='Ready')"
+                raise CallerError([Problem("say how long, or until what", hint=hint)])
             seconds = _seconds(by)
             self._await(lambda node: node.advance(seconds))
             return True

@@ -101,7 +101,11 @@ def ending_line(given: Reported) -> Line:
 def full_report(given: Reported) -> Report:
     """Everything: a timeline and tables for each pod, then what concerns the whole run."""
     marks = (given.glyphs.good, given.glyphs.bad)
-    parts: list[tuple[str, tuple[Line, ...]]] = [("", (ending_line(given),))]
+    opening = [ending_line(given)]
+    if given.ending.kind == "max-time":
+        hint = "The pods go on changing: ask for a time (--until 10m), for a state, or give them more --max-time."
+        opening.append(line((hint, "dim")))
+    parts: list[tuple[str, tuple[Line, ...]]] = [("", tuple(opening))]
     shown = given.trace.pods
     several = len(shown) > 1
     objects = {str(pod["metadata"]["name"]): pod for pod in given.pods}
