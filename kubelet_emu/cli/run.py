@@ -337,7 +337,8 @@ def _node_options(asked: Asked, given: _Given, *, real: bool) -> "NodeOptions":
         real_host_paths=asked.real_host_paths,
         header={"gates": dict(settings.gates.overrides)},
     )
-    return evolve(options, epoch_ns=time.time_ns()) if real else options
+    # A person who waits in real time does not wait for an old kubelet as well.
+    return evolve(options, epoch_ns=time.time_ns(), warm_up=False) if real else options
 
 
 def _run(asked: Asked, options: "RunOptions", pods: "GivenPods", out: "Output | None") -> "RunResult":

@@ -36,6 +36,7 @@ from kubelet_emu.apiserver.store import ApiStore
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
 from kubelet_emu.lab.held import HeldCalls
+from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
 from kubelet_emu.lab.node_devices import make_fleet, make_wires
@@ -150,8 +151,11 @@ class Node:
         if options.transport == "grpc" or options.cri_endpoint:
             self.folder = tempfile.mkdtemp(prefix="kubelet-emu-")
             self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        self.files: Files = DiskFiles("/") if options.cri_endpoint else MemoryFiles()
         self.settings = self._settings(options)
+        self.files: Files = DiskFiles("/") if options.cri_endpoint else MemoryFiles()
+        if options.real_host_paths and not options.cri_endpoint:
+            own = (self.settings.root_dir, self.settings.pod_logs_dir, self.settings.container_logs_dir)
+            self.files = HostPathFiles(self.files, DiskFiles("/"), kept=own)
         self.store = ApiStore(
             now_ns=self.clock.now_ns,
             rng=self.randoms.stream("api.ids"),
@@ -343,6 +347,8 @@ class Node:
         obj = {**given, "spec": spec}
         metadata = {"namespace": "default", **given.get("metadata", {})}
         self.recorder.action("create", pod=metadata.get("name"), object={**obj, "metadata": metadata})
+        if isinstance(self.files, HostPathFiles):
+            self.files.allow(host_paths_of(obj))
         stored = self.store.create("Pod", {**obj, "metadata": metadata})
         return pod_from_json(stored)
 
@@ -402,8 +408,7 @@ class Node:
             if not found.is_set() and holds(record):
                 found.set()
 
-        self.recorder.subscribe(look)
-        with trio.move_on_after(within_seconds):
+        with self.recorder.listening(look), trio.move_on_after(within_seconds):
             await found.wait()
         return found.is_set()
 

@@ -11,6 +11,7 @@ import trio
 from attrs import evolve
 
 from kubelet_emu.api.codec import pod_to_json
+from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.node import Node
 from kubelet_emu.pod_update import is_static_pod, uid_of
 from kubelet_emu.trace.schema import Record
@@ -43,6 +44,8 @@ class StaticPods:
         obj: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", **manifest}
         name = str(obj["metadata"].get("name", "pod"))
         node.recorder.action("create", pod=name, object=obj)
+        if isinstance(node.files, HostPathFiles):
+            node.files.allow(host_paths_of(obj))
         path = f"{self._folder}/{self._written:03}-{name}.json"
         node.files.write(path, json.dumps(obj).encode())
         node.kubelet.file_source.changed(path)

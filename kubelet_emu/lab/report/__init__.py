@@ -103,7 +103,7 @@ def full_report(given: Reported) -> Report:
     marks = (given.glyphs.good, given.glyphs.bad)
     opening = [ending_line(given)]
     if given.ending.kind == "max-time":
-        hint = "The pods go on changing: ask for a time (--until 10m), for a state, or give them more --max-time."
+        hint = "The pods go on changing: ask for a time (--until 10m) or a state, or raise --max-time."
         opening.append(line((hint, "dim")))
     parts: list[tuple[str, tuple[Line, ...]]] = [("", tuple(opening))]
     shown = given.trace.pods
