@@ -80,6 +80,11 @@ class GenericPleg:
         self._restarted = False
         self._lock = trio.Lock()
 
+    @property
+    def last_relist_seconds(self) -> float:
+        """When the last global relist began, in node-clock seconds; minus infinity before the first."""
+        return self._relist_stamp
+
     async def run(self) -> None:
         """Relist at once, then a period after each relist has finished; single pods in between (POD-913)."""
         while True:
