@@ -181,6 +181,45 @@ def test_held_loop_sleeps_instead_of_spinning():
     assert time.process_time() - before < 0.1
 
 
+def test_no_jump_before_a_descriptor_that_became_ready_is_served():
+    async def main():
+        ours, theirs = trio.socket.socketpair()
+        seen = []
+
+        async def reader():
+            await ours.recv(1)
+            seen.append(("read", trio.current_time()))
+
+        async def sleeper():
+            await trio.testing.wait_all_tasks_blocked()
+            os.write(theirs.fileno(), b"x")
+            await trio.sleep(10)
+            seen.append(("slept", trio.current_time()))
+
+        with ours, theirs:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(reader)
+                nursery.start_soon(sleeper)
+        return seen
+
+    for seed in range(10):
+        assert run(main, seed=seed) == [("read", 0.0), ("slept", 10.0)]
+
+
+def test_a_quiet_descriptor_does_not_stop_time():
+    async def main():
+        ours, theirs = trio.socket.socketpair()
+        with ours, theirs:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ours.recv, 1)
+                for seconds in (1, 10, 100):
+                    await trio.sleep(seconds)
+                nursery.cancel_scope.cancel()
+        return trio.current_time()
+
+    assert run(main, seed=0) == 111.0
+
+
 def test_no_jump_before_a_ready_socket_is_served():
     async def main():
         ours, theirs = trio.socket.socketpair()

@@ -171,6 +171,29 @@ def test_memory_reachability_and_wildcard():
     run(main, seed=0)
 
 
+def test_memory_stream_might_not_block():
+    async def main():
+        left, right = memory_stream_pair()
+        await left.wait_send_all_might_not_block()
+        await left.send_all(bytes(65536))
+        with trio.move_on_after(1) as scope:
+            await left.wait_send_all_might_not_block()
+        assert scope.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(left.wait_send_all_might_not_block)
+            assert len(await right.receive_some(10)) == 10
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(left.send_all, bytes(100))
+            await trio.sleep(1)
+            with pytest.raises(trio.BusyResourceError):
+                await left.send_all(b"x")
+            assert len(await right.receive_some()) == 65536
+        with pytest.raises(ValueError, match="at least 1"):
+            await right.receive_some(0)
+
+    run(main, seed=0)
+
+
 def test_memory_stream_ends():
     async def main():
         left, right = memory_stream_pair()

@@ -365,3 +365,60 @@ def test_too_many_unary_calls_are_refused(unix_lab):
         assert trio.current_time() == 100.0
 
     unix_lab.run(body)
+
+
+class Closed:
+    """A grpcio channel whose blocking callables show nothing of their insides."""
+
+    def __init__(self, channel):
+        self._real = channel
+
+    def unary_unary(self, path):
+        return lambda request, metadata: self._real.unary_unary(path)(request, metadata=metadata)
+
+    def unary_stream(self, path):
+        return self._real.unary_stream(path)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_blocking_calls_can_be_cancelled_whatever_grpcio_shows(tmp_path, closed):
+    from trio_grpc.unix_client import _Blocking
+
+    release = threading.Event()
+
+    def slow(request, context):
+        release.wait(10)
+        return request
+
+    def refuse(request, context):
+        context.abort(grpc.StatusCode.ABORTED, "no")
+
+    service = "/runtime.v1.RuntimeService"
+    methods = {
+        "Version": (False, lambda request, context: request),
+        "Status": (False, refuse),
+        "Exec": (False, slow),
+    }
+    options = [("SingleThreadedUnaryStream", 1)]
+    path = f"{tmp_path}/s"
+    with PlainServer(path, methods), grpc.insecure_channel(f"unix:{path}", options=options) as channel:
+        seen = Closed(channel) if closed else channel
+        blocking = _Blocking(seen, f"{service}/Version")
+        for _ in range(2):
+            assert blocking.call(b"abc", None) == b"abc"
+            blocking.cancel()  # it is over: nothing happens
+            blocking.reset()
+        before = _Blocking(seen, f"{service}/Exec")
+        before.cancel()
+        with pytest.raises(grpc.RpcError) as caught:
+            before.call(b"abc", None)
+        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        with pytest.raises(grpc.RpcError) as caught:
+            _Blocking(seen, f"{service}/Status").call(b"", None)
+        assert caught.value.code() is grpc.StatusCode.ABORTED
+        blocking = _Blocking(seen, f"{service}/Exec")
+        threading.Timer(0.1, blocking.cancel).start()
+        with pytest.raises(grpc.RpcError) as caught:
+            blocking.call(b"", None)
+        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        release.set()
