@@ -528,6 +528,33 @@ async def cmp(proc: Proc) -> int:
 
 
 @applet
+async def diff(proc: Proc) -> int:
+    """Unified differences of two files; folders are not compared."""
+    from difflib import unified_diff
+
+    options = options_of(proc, "uqNabBwiTtdrU:")
+    if len(options.operands) != 2:
+        raise UsageError("usage: diff [-uq] FILE1 FILE2")
+    first, second = options.operands
+    texts: list[list[str]] = []
+    for name in (first, second):
+        try:
+            texts.append(decode(await _whole(proc, name)).splitlines(keepends=True))
+        except OSError as problem:
+            await proc.complain(f"can't stat '{name}': {reason(problem)}")
+            return 2
+    if texts[0] == texts[1]:
+        return 0
+    if "q" in options:
+        await proc.write(f"Files {first} and {second} differ\n")
+        return 1
+    for line in unified_diff(texts[0], texts[1], first, second, n=int(options.value("U", "3"))):
+        ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        await proc.write(ended)
+    return 1
+
+
+@applet
 async def nl(proc: Proc) -> int:
     options = options_of(proc, "b:w:s:n:v:")
     number = 1

@@ -210,11 +210,11 @@ async def date(proc: Proc) -> int:
         raise UsageError(f"invalid date '{form}': the clock belongs to the node")
     if "I" in options:
         form = "+%Y-%m-%d"
-    await proc.write(_format_time(form[1:] if form else "%a %b %e %H:%M:%S UTC %Y", now_ns) + "\n")
+    await proc.write(format_time(form[1:] if form else "%a %b %e %H:%M:%S UTC %Y", now_ns) + "\n")
     return 0
 
 
-def _format_time(form: str, now_ns: int) -> str:
+def format_time(form: str, now_ns: int) -> str:
     seconds, nanos = divmod(now_ns, 1_000_000_000)
     moment = time.gmtime(seconds)
     form = form.replace("%%", "\0").replace("%s", str(seconds)).replace("%N", f"{nanos:09d}")
@@ -358,6 +358,27 @@ async def timeout(proc: Proc) -> int:
         child.deliver(signals.KILL)
     status = await proc.wait_for(child)
     return status if child.killed_by else (143 if number == signals.TERM else 128 + number)
+
+
+async def tty(proc: Proc) -> int:
+    terminal = 0 in proc.fds and proc.fds[0].is_terminal
+    await proc.write("/dev/pts/0\n" if terminal else "not a tty\n")
+    return int(not terminal)
+
+
+@applet
+async def time_command(proc: Proc) -> int:
+    """``time COMMAND``: node time, none of it computing."""
+    if not proc.args:
+        raise UsageError("missing operand")
+    begin = proc.clock.elapsed_seconds()
+    try:
+        code = await proc.run(proc.args)
+    except ExecError as problem:
+        raise await fail(proc, f"can't execute '{proc.args[0]}'", problem.exit_code) from None
+    minutes, seconds = divmod(proc.clock.elapsed_seconds() - begin, 60)
+    await proc.write(f"real\t{int(minutes)}m {seconds:.2f}s\nuser\t0m 0.00s\nsys\t0m 0.00s\n", fd=2)
+    return code
 
 
 async def busybox(proc: Proc) -> int:

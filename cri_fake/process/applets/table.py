@@ -1,12 +1,14 @@
 """Where each built-in program lives: ``module:function``, imported when first run (pure)."""
 
+from cri_fake.process.images import BUSYBOX_APPLETS
+
 __all__ = ["MODULES"]
 
 _SHELL = "sh=sh ash=sh"
 _SIMPLE = """
 sleep usleep pause true false echo printf test [=test [[=test yes seq env printenv date id=identity whoami
 logname=whoami uname hostname nproc uptime kill killall pkill=killall pidof pgrep=pidof ps timeout busybox
-nohup setsid=nohup awk=not_emulated vi=not_emulated tar=not_emulated telnet=not_emulated
+nohup setsid=nohup tty groups=whoami time=time_command
 """
 _FILEOPS = """
 touch rm rmdir mkdir chmod chown chgrp=chown cp mv ln link=ln unlink mktemp truncate dd sync mkfifo
@@ -14,7 +16,7 @@ mknod=mkfifo mount
 """
 _READING = """
 cat tac ls stat head tail wc readlink realpath basename dirname pwd which md5sum sha1sum sha256sum
-sha512sum du df free cmp nl base64
+sha512sum du df free cmp diff nl base64 more=cat less=cat
 """
 _TEXT = """
 sort uniq cut tr tee rev paste fold shuf split od hexdump=od expr
@@ -31,9 +33,12 @@ _BY_MODULE = {
     "applets.grep": "grep egrep=grep fgrep=grep",
     "applets.find": "find xargs",
     "applets.sed": "sed",
+    "applets.awk": "awk",
 }
 
 MODULES: dict[str, str] = {}
+for _name in BUSYBOX_APPLETS:
+    MODULES[_name] = "applets.simple:not_emulated"
 for _module, _names in _BY_MODULE.items():
     for _entry in _names.split():
         _name, _, _function = _entry.partition("=")
