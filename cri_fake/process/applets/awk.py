@@ -574,7 +574,7 @@ async def _records(awk: _Awk, operands: list[str]) -> None:
             awk.values[name] = _Input(unescape_echo(value)[0])
         else:
             names.append(operand)
-    async for name, data in inputs(awk.proc, names):
+    for name, data in await inputs(awk.proc, names):
         awk.code = 2 if data is None else awk.code
         awk.values["FILENAME"] = "" if name == "-" else name
         awk.values["FNR"] = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from cri_fake.process.applets.options import Options, UsageError, parse_options
 from cri_fake.process.proc import Exit, Proc
@@ -68,17 +68,22 @@ def _spare(proc: Proc) -> int:
     return fd
 
 
-async def inputs(proc: Proc, names: list[str]) -> AsyncIterator[tuple[str, bytes | None]]:
-    """Name and content of each operand (standard input if there are none); None where one cannot be read."""
+async def inputs(proc: Proc, names: list[str]) -> list[tuple[str, bytes | None]]:
+    """Name and content of each operand (standard input if there are none); None where one cannot be read.
+
+    A list, not an asynchronous generator: a process may be killed anywhere, and trio wants those closed.
+    """
+    found: list[tuple[str, bytes | None]] = []
     for name in names or ["-"]:
         try:
-            yield name, await read_fully(proc, open_input(proc, name))
+            found.append((name, await read_fully(proc, open_input(proc, name))))
+            continue
         except IsADirectoryError as problem:
             await proc.complain(f"read error: {reason(problem)}")
-            yield name, None
         except OSError as problem:
             await proc.complain(f"{name}: {reason(problem)}")
-            yield name, None
+        found.append((name, None))
+    return found
 
 
 async def copy_stream(proc: Proc, file: OpenFile) -> None:

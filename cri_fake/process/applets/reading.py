@@ -61,7 +61,7 @@ async def _whole(proc: Proc, name: str) -> bytes:
 async def tac(proc: Proc) -> int:
     options = options_of(proc, "")
     code = 0
-    async for _, data in inputs(proc, options.operands):
+    for _, data in await inputs(proc, options.operands):
         if data is None:
             code = 1
             continue
@@ -254,7 +254,7 @@ async def head(proc: Proc) -> int:
 async def _head_whole(proc: Proc, options: Options, count: int) -> int:
     code = 0
     first = True
-    async for name, data in inputs(proc, options.operands):
+    for name, data in await inputs(proc, options.operands):
         if data is None:
             code = 1
             continue
@@ -331,7 +331,7 @@ async def wc(proc: Proc) -> int:
     totals = [0] * len(wanted)
     code = 0
     plain = len(wanted) == 1 and len(options.operands) < 2
-    async for name, data in inputs(proc, options.operands):
+    for name, data in await inputs(proc, options.operands):
         if data is None:
             code = 1
             continue
@@ -442,7 +442,7 @@ def _digest(kind: str) -> Program:
         code = 0
         if "c" in options:
             return await _check_digests(proc, kind, options.operands, quiet="s" in options)
-        async for name, data in inputs(proc, options.operands):
+        for name, data in await inputs(proc, options.operands):
             if data is None:
                 code = 1
                 continue
@@ -454,7 +454,7 @@ def _digest(kind: str) -> Program:
 
 async def _check_digests(proc: Proc, kind: str, names: list[str], *, quiet: bool) -> int:
     failed = 0
-    async for _, data in inputs(proc, names):
+    for _, data in await inputs(proc, names):
         for line in lines_of(data or b""):
             digest, _, name = decode(line).partition("  ")
             try:
@@ -558,7 +558,7 @@ async def diff(proc: Proc) -> int:
 async def nl(proc: Proc) -> int:
     options = options_of(proc, "b:w:s:n:v:")
     number = 1
-    async for _, data in inputs(proc, options.operands):
+    for _, data in await inputs(proc, options.operands):
         for line in lines_of(data or b""):
             if line or options.value("b") == "a":
                 await proc.write(f"{number:6}\t{decode(line)}\n")
@@ -574,7 +574,7 @@ async def base64(proc: Proc) -> int:
     import binascii
 
     options = options_of(proc, "dw:")
-    data = b"".join([data or b"" async for _, data in inputs(proc, options.operands)])
+    data = b"".join([data or b"" for _, data in await inputs(proc, options.operands)])
     if "d" in options:
         try:
             await proc.write(codec.b64decode(data))

@@ -20,7 +20,7 @@ async def _all_lines(proc: Proc, names: list[str]) -> tuple[list[str], int]:
     """The lines of all operands, and 1 when one could not be read."""
     lines: list[str] = []
     code = 0
-    async for _, data in inputs(proc, names):
+    for _, data in await inputs(proc, names):
         if data is None:
             code = 1
         else:
@@ -334,7 +334,7 @@ async def paste(proc: Proc) -> int:
     delimiters = unescape_echo(options.value("d", "\t"))[0] or "\0"
     columns: list[list[str]] = []
     code = 0
-    async for _, data in inputs(proc, options.operands):
+    for _, data in await inputs(proc, options.operands):
         code = code or int(data is None)
         columns.append([decode(line) for line in lines_of(data or b"")])
     if "s" not in options:
@@ -383,7 +383,7 @@ async def shuf(proc: Proc) -> int:
 async def split(proc: Proc) -> int:
     options = options_of(proc, "l:b:a:")
     operands = options.operands
-    data = b"".join([data or b"" async for _, data in inputs(proc, operands[:1])])
+    data = b"".join([data or b"" for _, data in await inputs(proc, operands[:1])])
     prefix = operands[1] if len(operands) > 1 else "x"
     digits = parse_number(options.value("a", "2"))
     if "b" in options:
@@ -410,7 +410,7 @@ async def split(proc: Proc) -> int:
 async def od(proc: Proc) -> int:
     """``od`` and ``hexdump`` in their common forms: -c, -An -tx1, -C."""
     options = options_of(proc, "A:t:cxvCN:n:j:")
-    data = b"".join([data or b"" async for _, data in inputs(proc, options.operands)])
+    data = b"".join([data or b"" for _, data in await inputs(proc, options.operands)])
     limit = options.value("N") or options.value("n")
     data = data[: parse_number(limit)] if limit else data
     canonical = "C" in options
