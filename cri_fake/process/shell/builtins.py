@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from cri_fake.process.proc import decode
 from cri_fake.process.shell import builtins_io, builtins_jobs
 from cri_fake.process.shell.control import BreakLoop, ContinueLoop, ReturnFrom, ShellExit
+from cri_fake.process.shell.launch import run_program, which
 from cri_fake.process.shell.parser import parse
 from cri_fake.process.shell.quote import quote
 from cri_fake.process.shell.state import OPTION_LETTERS, OPTION_NAMES, ShellFailure
@@ -94,7 +95,7 @@ async def _source(shell: Shell, words: list[str]) -> int:
     if len(words) < 2:
         raise ShellFailure(f"{words[0]}: filename argument required")
     name = words[1]
-    path = name if "/" in name else shell.which(name) or name
+    path = name if "/" in name else which(shell, name) or name
     proc = shell.proc
     try:
         text = decode(proc.fs.read(proc.path(path))[:MAX_SOURCE_BYTES])
@@ -288,7 +289,7 @@ def _describe(shell: Shell, name: str) -> tuple[str, str] | None:
         return (name, f"{name} is {name}") if found else None
     if shell.proc.kernel.programs.user_program(name) is not None:
         return name, f"{name} is {name}"
-    path = shell.which(name)
+    path = which(shell, name)
     return None if path is None else (path, f"{name} is {path}")
 
 
@@ -317,7 +318,7 @@ async def _command(shell: Shell, words: list[str]) -> int:
         except ShellFailure as failure:
             await shell.complain(failure.message)
             return failure.status
-    return await shell.run_program(arguments, shell.state.env())
+    return await run_program(shell, arguments, shell.state.env())
 
 
 async def _type(shell: Shell, words: list[str]) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from cri_fake.process import signals
 from cri_fake.process.proc import Proc
 from cri_fake.process.shell.quote import quote
 from cri_fake.process.shell.state import ShellFailure
 
 if TYPE_CHECKING:
-    from cri_fake.process.shell.interp import Job, Shell
+    from cri_fake.process.shell.children import Job
+    from cri_fake.process.shell.interp import Shell
 
 __all__ = ["foreground", "jobs", "kill", "send_signals", "trap", "wait"]
 
@@ -122,12 +125,13 @@ def _job(shell: Shell, spec: str) -> Job | None:
     if spec.startswith("%"):
         rest = spec[1:]
         if rest in ("", "%", "+"):
-            return shell.jobs[-1] if shell.jobs else None
+            return shell.children.jobs[-1] if shell.children.jobs else None
         if rest == "-":
-            return shell.jobs[-2] if len(shell.jobs) > 1 else None
-        return next((job for job in shell.jobs if str(job.number) == rest), None)
+            return shell.children.jobs[-2] if len(shell.children.jobs) > 1 else None
+        return next((job for job in shell.children.jobs if str(job.number) == rest), None)
     return next(
-        (job for job in shell.jobs if any(str(process.pid) == spec for process in job.processes)), None
+        (job for job in shell.children.jobs if any(str(process.pid) == spec for process in job.processes)),
+        None,
     )
 
 
@@ -136,11 +140,11 @@ async def wait(shell: Shell, words: list[str]) -> int:
     if arguments == ["-n"]:
         return await _wait_any(shell)
     if not arguments:
-        while shell.jobs:
-            status = await shell.interruptible(shell.jobs[0].wait())
-            if not shell.jobs[0].done:
+        while shell.children.jobs:
+            status = await shell.interruptible(shell.children.jobs[0].wait())
+            if not shell.children.jobs[0].done:
                 return status
-            shell.jobs.pop(0)
+            shell.children.jobs.pop(0)
         return 0
     status = 0
     for spec in arguments:
@@ -157,11 +161,9 @@ async def wait(shell: Shell, words: list[str]) -> int:
 
 
 async def _wait_any(shell: Shell) -> int:
-    import trio
-
-    if not shell.jobs:
+    if not shell.children.jobs:
         return 127
-    first: list[Job] = [job for job in shell.jobs if job.done]
+    first: list[Job] = [job for job in shell.children.jobs if job.done]
 
     async def one(job: Job, nursery: trio.Nursery) -> None:
         await job.wait()
@@ -171,28 +173,29 @@ async def _wait_any(shell: Shell) -> int:
     async def any_job() -> int:
         if not first:
             async with trio.open_nursery() as nursery:
-                for job in shell.jobs:
+                for job in shell.children.jobs:
                     nursery.start_soon(one, job, nursery)
         return first[0].status
 
     status = await shell.interruptible(any_job())
     if first:
-        shell.jobs.remove(first[0])
+        shell.children.jobs.remove(first[0])
     return status
 
 
 async def jobs(shell: Shell, words: list[str]) -> int:
-    for job in list(shell.jobs):
+    last = shell.children.jobs[-1] if shell.children.jobs else None
+    for job in list(shell.children.jobs):
         if "-p" in words[1:]:
             await shell.proc.write(f"{job.pid}\n")
             continue
         if job.done:
-            shell.jobs.remove(job)
+            shell.children.jobs.remove(job)
             text = "Done" if job.status == 0 else f"Done({job.status})"
         else:
             text = "Running"
-        mark = "+" if job is shell.jobs[-1:] else " "
-        await shell.proc.write(f"[{job.number}]{mark}  {text:<27}{job.text}\n")
+        mark = "+" if job is last else " "
+        await shell.proc.write(f"[{job.number}]{mark}  {text:<27}\n")
     return 0
 
 
@@ -202,5 +205,5 @@ async def foreground(shell: Shell, words: list[str]) -> int:
         raise ShellFailure("fg: no such job")
     status = await shell.interruptible(job.wait())
     if job.done:
-        shell.jobs.remove(job)
+        shell.children.jobs.remove(job)
     return status

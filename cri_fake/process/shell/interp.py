@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from cri_fake.process import signals
 from cri_fake.process.glob import glob
-from cri_fake.process.kernel import ExecError
 from cri_fake.process.proc import Proc, decode
 from cri_fake.process.shell import builtins
+from cri_fake.process.shell.children import Children
 from cri_fake.process.shell.control import BreakLoop, ContinueLoop, ReturnFrom, ShellExit
 from cri_fake.process.shell.expand import Expander
+from cri_fake.process.shell.launch import become_program, run_program
 from cri_fake.process.shell.nodes import (
     AndOr,
     Case,
@@ -43,43 +43,15 @@ from cri_fake.process.shell.quote import quote_trace
 from cri_fake.process.shell.redirect import RedirectError, Redirector
 from cri_fake.process.shell.state import ShellFailure, State
 from cri_fake.process.shell.traps import Interrupted, Traps
-from cri_fake.process.streams import DeviceFile, OpenFile, Pipe
 
-__all__ = ["Job", "Shell"]
+__all__ = ["Shell"]
 
 ASSIGNING_BUILTINS = frozenset(["export", "readonly", "local", "alias"])
 MAX_DEPTH = 3000
 """How deep commands may nest while they run; more is an error of the script, not of the node."""
 
-MAX_SUBSTITUTION_BYTES = 16 << 20
 _HOP_EVERY = 40
 """After so many levels evaluation moves to a fresh task: Python's own stack is small."""
-
-
-class Job:
-    """A command in the background; a pipeline has several processes."""
-
-    def __init__(self, number: int, processes: list[Proc], text: str) -> None:
-        self.number = number
-        self.processes = processes
-        self.text = text
-
-    @property
-    def pid(self) -> int:
-        return self.processes[-1].pid
-
-    @property
-    def done(self) -> bool:
-        return all(process.exit_code is not None for process in self.processes)
-
-    @property
-    def status(self) -> int:
-        return self.processes[-1].exit_code or 0
-
-    async def wait(self) -> int:
-        for process in self.processes:
-            await process.exited.wait()
-        return self.status
 
 
 class Shell:
@@ -95,7 +67,7 @@ class Shell:
         self.expander = Expander(self)
         self.redirector = Redirector(proc, self.expander, lambda: "noclobber" in state.options)
         self.traps = Traps(proc)
-        self.jobs: list[Job] = []
+        self.children = Children(self)
         self.status = 0
         self.line = 1
         self.loops = 0
@@ -170,11 +142,11 @@ class Shell:
         return status
 
     async def _item(self, command: Command, background: bool, *, last: bool) -> int:
-        if background:
-            status = await self._background(command)
-        else:
-            status = await self.execute(command, last=last)
-        return status
+        if not background:
+            return await self.execute(command, last=last)
+        await self.children.background(command)
+        self.status = 0
+        return 0
 
     async def execute(self, command: Command, *, last: bool = False) -> int:
         """Run one command; gives and remembers its status."""
@@ -365,41 +337,6 @@ class Shell:
 
     # -- processes ------------------------------------------------------------------------------------------
 
-    def fork(
-        self,
-        body: Callable[[Shell], Awaitable[int]],
-        *,
-        foreground: bool,
-        fds: dict[int, OpenFile] | None = None,
-    ) -> Proc:
-        """A child that is a copy of this shell and runs ``body``. Caught signals are back to their default
-        there.
-        """
-        state = self.state.copy()
-        parent = self
-
-        async def program(proc: Proc) -> int:
-            shell = Shell(proc, state, script_file=parent.script_file)
-            shell.status = inherited_status
-            shell.line = line
-            shell.calls = calls
-            shell.tested = tested
-            shell.umbrella_pid = parent.umbrella_pid
-            shell.traps.actions = dict.fromkeys(sorted(proc.ignored), "")
-            return await shell.main(lambda: body(shell))
-
-        inherited_status, line, calls, tested = self.status, self.line, self.calls, self.tested
-        ignored = self.proc.ignored
-        if not foreground:
-            ignored |= {signals.INT, signals.QUIT}
-        try:
-            child = self.proc.fork(program, fds=fds, ignored=ignored)
-        except OSError as problem:
-            raise ShellFailure(f"can't fork: {problem.strerror}") from None
-        if foreground:
-            child.pace = self.proc.pace
-        return child
-
     async def _subshell(self, command: Subshell) -> int:
         self.line = command.line
 
@@ -411,7 +348,7 @@ class Shell:
             return await shell.execute(command.body, last=True)
 
         await self.proc.pay_fork()
-        child = self.fork(body, foreground=True)
+        child = self.children.fork(body, foreground=True)
         return await self.proc.wait_for(child)
 
     async def _pipeline(self, command: Pipeline) -> int:
@@ -420,84 +357,17 @@ class Shell:
             self.status = 0 if not await self._test(command.commands[0]) else 1
             return self.status
         await self.proc.pay_fork()
-        processes = self._start_pipeline(command, foreground=True)
+        processes = self.children.start_pipeline(command, foreground=True)
         statuses = [await self.proc.wait_for(process) for process in processes]
         status = statuses[-1]
         if "pipefail" in self.state.options:
             status = next((code for code in reversed(statuses) if code), 0)
         return int(status == 0) if command.negated else status
 
-    def _start_pipeline(self, command: Pipeline, *, foreground: bool) -> list[Proc]:
-        processes: list[Proc] = []
-        source = None
-        for index, part in enumerate(command.commands):
-            fds = self.proc.copy_fds()
-            if source is not None:
-                fds.pop(0).release() if 0 in fds else None
-                fds[0] = source
-                source = None
-            if index < len(command.commands) - 1:
-                pipe = Pipe()
-                if 1 in fds:
-                    fds.pop(1).release()
-                fds[1] = pipe.writer
-                source = pipe.reader
-            processes.append(self._fork_command(part, fds, foreground=foreground))
-        return processes
-
-    def _fork_command(self, command: Command, fds: dict[int, OpenFile], *, foreground: bool) -> Proc:
-        async def body(shell: Shell) -> int:
-            return await shell.execute(command, last=True)
-
-        return self.fork(body, foreground=foreground, fds=fds)
-
-    async def _background(self, command: Command) -> int:
-        await self.proc.pay_fork()
-        if isinstance(command, Pipeline) and len(command.commands) > 1 and not command.negated:
-            processes = self._start_pipeline(command, foreground=False)
-        else:
-            fds = self.proc.copy_fds()
-            if not self.interactive:
-                if 0 in fds:
-                    fds.pop(0).release()
-                fds[0] = DeviceFile("null", self.proc.rng)
-            processes = [self._fork_command(command, fds, foreground=False)]
-        self.jobs = (
-            [job for job in self.jobs if not job.done or job.number == 0]
-            if len(self.jobs) > 500
-            else self.jobs
-        )
-        number = max((job.number for job in self.jobs), default=0) + 1
-        self.jobs.append(Job(number, processes, ""))
-        self.state.last_background = str(processes[-1].pid)
-        self.status = 0
-        return 0
-
     async def substitute(self, body: Script) -> str:
-        """The output of a command substitution, without the newlines at its end."""
-        await self.proc.pay_fork()
-        pipe = Pipe()
-        fds = self.proc.copy_fds()
-        if 1 in fds:
-            fds.pop(1).release()
-        fds[1] = pipe.writer
-
-        async def run(shell: Shell) -> int:
-            return await shell.run_script(body, last=True)
-
-        child = self.fork(run, foreground=True, fds=fds)
-        chunks: list[bytes] = []
-        total = 0
-        try:
-            while chunk := await pipe.reader.read(65536):
-                chunks.append(chunk)
-                total += len(chunk)
-                if total > MAX_SUBSTITUTION_BYTES:
-                    raise ShellFailure("output of a command substitution exceeds 16 MiB")
-        finally:
-            pipe.reader.release()
-        self.substitution_status = await self.proc.wait_for(child)
-        return decode(b"".join(chunks).replace(b"\0", b"")).rstrip("\n")
+        """The output of a command substitution; its status is kept for an assignment."""
+        output, self.substitution_status = await self.children.substitute(body)
+        return output
 
     # -- simple commands ------------------------------------------------------------------------------------
 
@@ -579,7 +449,7 @@ class Shell:
         if words[0] == "exec":
             self.redirector.forget(saved)
             if len(words) > 1:
-                await self._exec(words[1:])
+                await become_program(self, words[1:], self.state.env())
             return 0
         try:
             return await builtin(self, words)
@@ -651,77 +521,10 @@ class Shell:
         try:
             if replace:
                 self.redirector.forget(saved)
-                await self._exec(words, env)
-            return await self.run_program(words, env)
+                await become_program(self, words, env)
+            return await run_program(self, words, env)
         finally:
             self.redirector.undo(saved)
-
-    async def run_program(self, words: list[str], env: dict[str, str]) -> int:
-        """Start an external command with the present descriptors and wait for it."""
-        proc = self.proc
-        try:
-            found = proc.kernel.resolve(words, env.get("PATH"), proc.cwd)
-        except ExecError as problem:
-            if problem.kind == "format":
-                return await self._run_as_script(words, env)
-            return await self._cannot_run(problem)
-        if not found.emulated:
-            await self.complain(f"{words[0]}: not found (this image's programs are not emulated)")
-            return 127
-        await proc.pay()
-        try:
-            child = proc.fork(found.program, argv=found.argv, env=env)
-        except OSError as problem:
-            raise ShellFailure(f"can't fork: {problem.strerror}") from None
-        child.pace = proc.pace
-        return await proc.wait_for(child)
-
-    async def _run_as_script(self, words: list[str], env: dict[str, str]) -> int:
-        """A file without a known format is a shell script (POSIX 2.9.1.1)."""
-        shell = self.proc.kernel.programs.named("sh")
-        if shell is None:
-            return 126
-        child = self.proc.fork(shell, argv=["sh", self._script_path(words[0]), *words[1:]], env=env)
-        return await self.proc.wait_for(child)
-
-    def _script_path(self, command: str) -> str:
-        if "/" in command:
-            return command
-        return self.which(command) or command
-
-    def which(self, command: str) -> str | None:
-        """The path of a command on PATH."""
-        fs = self.proc.fs
-        for folder in (self.state.values.get("PATH") or "").split(":"):
-            candidate = f"{folder or self.proc.cwd}/{command}"
-            try:
-                info = fs.stat(candidate)
-            except OSError:
-                continue
-            if info.kind == "file" and info.mode & 0o111:
-                return candidate
-        return None
-
-    async def _cannot_run(self, problem: ExecError) -> int:
-        text = "not found" if problem.kind == "missing" else "Permission denied"
-        await self.complain(f"{problem.command}: {text}")
-        return problem.exit_code
-
-    async def _exec(self, words: list[str], env: dict[str, str] | None = None) -> None:
-        """Become another program, never to return."""
-        proc = self.proc
-        env = self.state.env() if env is None else env
-        try:
-            found = proc.kernel.resolve(words, env.get("PATH"), proc.cwd)
-        except ExecError as problem:
-            if problem.kind == "format":
-                shell = proc.kernel.programs.named("sh")
-                if shell is not None:
-                    argv = ["sh", self._script_path(words[0]), *words[1:]]
-                    raise ShellExit(await proc.execute(shell, argv, env), replaced=True) from None
-            raise ShellExit(await self._cannot_run(problem)) from None
-        await proc.pay()
-        raise ShellExit(await proc.execute(found.program, found.argv, env), replaced=True)
 
     # -- traps ----------------------------------------------------------------------------------------------
 
