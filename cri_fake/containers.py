@@ -292,7 +292,9 @@ class ContainerOps:
         if outcome.oom_killed:
             self._update(container_id, Event.OOM)
         now_ns = live.ended_at_ns if live is not None else world.clock.now_ns()
-        container = self._update(container_id, Event.EXIT, now_ns=now_ns, exit_code=outcome.exit_code)
+        container = self._update(
+            container_id, Event.EXIT, now_ns=now_ns, exit_code=outcome.exit_code, reason=outcome.reason
+        )
         if container is None:
             return
         world.observer(
@@ -340,6 +342,14 @@ class ContainerOps:
         live = self._live.get(container_id)
         if live is not None:
             live.send_signal(SIGKILL)
+            await live.exited.wait()
+
+    async def lose_all(self) -> None:
+        """End every process as a loss of power does; returns once all are EXITED with 255 (CRI-045)."""
+        lost = list(self._live.values())
+        for live in lost:
+            live.lose()
+        for live in lost:
             await live.exited.wait()
 
     async def remove(self, prefix: str) -> None:

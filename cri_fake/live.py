@@ -13,12 +13,15 @@ from cri_fake.behaviours import Behaviour
 from cri_fake.logs import LogFile
 from cri_fake.process import ContainerProcesses, ProcessHandle
 from cri_fake.signals import SIGKILL
+from cri_fake.store.containers import EXIT_CODE_LOST
 from node_host.clock import NodeClock
 
 __all__ = ["LiveContainer", "Outcome"]
 
 _SIGNAL_BASE = 128
 _OOM_EXIT_CODE = 137
+_LOST = "Unknown"
+"""What a runtime says of a process that was gone when it came up again (CRI-045)."""
 
 
 @frozen(kw_only=True)
@@ -28,6 +31,8 @@ class Outcome:
     exit_code: int
     signal: int
     oom_killed: bool
+    reason: str = ""
+    """Given where it does not follow from the rest."""
 
 
 class LiveContainer:
@@ -56,6 +61,7 @@ class LiveContainer:
         self._last_signal = 0
         self._held_end = trio.Event()
         self._oom = False
+        self._lost = False
 
     def send_signal(self, signum: int, *, may_ignore: bool = True) -> None:
         """Deliver a signal to the main process, unless it is told to ignore that one. KILL always arrives."""
@@ -76,6 +82,14 @@ class LiveContainer:
             self.processes.kill_all()
             self._held_end.set()
 
+    def lose(self) -> None:
+        """End all processes as a loss of power does: nobody learns how they ended."""
+        if not self.exited.is_set():
+            self._lost = True
+            self._last_signal = SIGKILL
+            self.processes.kill_all()
+            self._held_end.set()
+
     def ready_now(self) -> bool | None:
         """What exec probes are told to find now; None if they are to run."""
         return self.behaviour.ready_at(self._clock.elapsed_seconds() - self.started_at_seconds)
@@ -92,6 +106,8 @@ class LiveContainer:
             if self.behaviour.log_lines:
                 nursery.start_soon(self._print_told_lines)
             outcome = await self._wait_for_end()
+            if self._lost:
+                outcome = Outcome(exit_code=EXIT_CODE_LOST, signal=0, oom_killed=False, reason=_LOST)
             nursery.cancel_scope.cancel()
         self.processes.kill_all()
         await self.main.wait()

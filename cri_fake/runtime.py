@@ -201,6 +201,20 @@ class FakeRuntime:
         if self._served:
             await self._listening.wait()
 
+    async def power_off(self, *, forget: bool = False) -> None:
+        """Take the whole node down: the daemon, all processes, all sandboxes. ``restart`` brings it back.
+
+        What lay on disk is known afterwards: sandboxes NOTREADY, containers EXITED with 255. With ``forget``
+        nothing is, as where the runtime keeps its state in memory.
+        """
+        await self.crash()
+        await self._containers.lose_all()
+        world = self._world
+        for sandbox in tuple(world.sandboxes.values):
+            self._sandboxes.process_died(sandbox.id, behind=False)
+            if forget:
+                self._sandboxes.forget(sandbox.id)
+
     # What a person may do ----------------------------------------------------------------------------------
 
     def bind_images(self, pod: str, images: Mapping[str, str]) -> None:

@@ -185,6 +185,19 @@ class SandboxOps:
         if not any(other.uid == sandbox.uid for other in world.sandboxes.values):
             self._forget_pod(sandbox)
 
+    def forget(self, sandbox_id: str) -> None:
+        """Drop a sandbox and its containers without a trace, as a runtime that lost its state."""
+        world = self._world
+        sandbox = world.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            return
+        for container in world.containers_of(sandbox_id):
+            world.remove_container(container)
+            world.container_names.release(container.reserved_name)
+        world.ipam.release(sandbox_id, now_seconds=world.clock.elapsed_seconds())
+        world.sandboxes.remove(sandbox_id)
+        world.sandbox_names.release(sandbox.reserved_name)
+
     async def update_resources(self, request: cri.UpdatePodSandboxResourcesRequest) -> None:
         """Note overhead and resources; they show in verbose info (CRI-151).
 

@@ -57,11 +57,6 @@ class PodEvents:
         self, pod: Pod, event_type: EventType, reason: str, message: str, *, field_path: str = ""
     ) -> None:
         """Queue one event; see ``seams.EventRecorder``."""
-        if self._api is None:
-            return
-        if len(self._queue) >= QUEUE_MAX:
-            self.dropped += 1
-            return
         meta = pod.metadata
         involved: dict[str, Any] = {
             "apiVersion": "v1",
@@ -72,7 +67,21 @@ class PodEvents:
         }
         if field_path:
             involved["fieldPath"] = field_path
-        namespace = meta.namespace or "default"
+        self._put(involved, meta.namespace or "default", event_type, reason, message)
+
+    def node_event(self, event_type: EventType, reason: str, message: str) -> None:
+        """Queue an event about the node itself; the kubelet gives the node's name for its UID."""
+        involved = {"kind": "Node", "name": self._node_name, "uid": self._node_name}
+        self._put(involved, "default", event_type, reason, message)
+
+    def _put(
+        self, involved: dict[str, Any], namespace: str, event_type: EventType, reason: str, message: str
+    ) -> None:
+        if self._api is None:
+            return
+        if len(self._queue) >= QUEUE_MAX:
+            self.dropped += 1
+            return
         self._queue.append(_Queued(involved, namespace, event_type, reason, message, self._clock.now_ns()))
         self._arrived.set()
 

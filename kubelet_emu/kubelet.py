@@ -117,6 +117,7 @@ class Kubelet:
         recorder: Recorder,
         up_for_seconds: float = 0.0,
         plugins: PluginWires | None = None,
+        boot_id: str = "",
     ) -> None:
         self.settings = settings
         self._up_for_seconds = up_for_seconds
@@ -127,6 +128,7 @@ class Kubelet:
         self._files = files
         self._net = net
         self._api = api
+        self._boot_id = boot_id
         self._recorder = recorder
         self._plugins = plugins or PluginWires(*memory_wires())
         self._runtime_client = RuntimeServiceClient(channel)
@@ -275,6 +277,8 @@ class Kubelet:
             recorder=self._recorder,
             capacity=self.containers.capacity,
             must_reset=self.containers.devices.should_reset_capacity,
+            boot_id=self._boot_id,
+            events=self.events,
         )
 
     def _make_runtime(self, stream: Callable[[str], random.Random], nursery: trio.Nursery) -> KubeRuntime:
@@ -351,7 +355,7 @@ class Kubelet:
         self.ready.set()
 
     async def _follow_node(self, api: ApiClient) -> None:
-        """Learn of the node object. The source of API pods waits for it; at its first look it is not there yet.
+        """Learn of the node object. The source of API pods waits for it and finds it missing at first.
 
         That costs the second in which a restarted kubelet knows the runtime's pods, but none of its own
         (POD-107, POD-214).

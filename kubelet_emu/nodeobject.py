@@ -87,8 +87,10 @@ def zero_extended(resources: Mapping[str, Any]) -> dict[str, Any]:
     return {name: "0" if is_extended_resource(name) else value for name, value in resources.items()}
 
 
-def node_object(settings: KubeletSettings, shape: NodeShape, *, ready_since: str) -> dict[str, Any]:
-    """The object as the API stores it; ``ready_since`` is a timestamp."""
+def node_object(
+    settings: KubeletSettings, shape: NodeShape, *, ready_since: str, boot_id: str = ""
+) -> dict[str, Any]:
+    """The object as the API stores it; ``ready_since`` is a timestamp, ``boot_id`` new with each boot."""
     addresses = [{"type": "InternalIP", "address": ip} for ip in settings.node_ips]
     addresses.append({"type": "Hostname", "address": settings.node_name})
     condition = {
@@ -122,6 +124,7 @@ def node_object(settings: KubeletSettings, shape: NodeShape, *, ready_since: str
                 "kubeletVersion": "v1.36.2",
                 "operatingSystem": "linux",
                 "architecture": "amd64",
+                "bootID": boot_id,
             },
         },
     }

@@ -5,23 +5,29 @@ Mirrors ``pkg/kubelet/kubelet_node_status.go`` (NOD-14, DEV-050 to DEV-053).
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kubelet_emu.api.times import format_seconds
 from kubelet_emu.apiserver.client import ApiClient
 from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.cm.devicemanager.state import Capacity
 from kubelet_emu.nodeobject import NodeShape, device_status, node_object, zero_extended
-from kubelet_emu.seams import Recorder
+from kubelet_emu.seams import EventType, Recorder
 from kubelet_emu.settings import KubeletSettings
 from node_host.clock import NodeClock
 
-__all__ = ["NodeReporter"]
+__all__ = ["NodeEvents", "NodeReporter"]
 
 NODE_RETRY_SECONDS = 1.0
 
 JITTER = 0.04
 """Each period is longer by a random part of at most this."""
+
+
+class NodeEvents(Protocol):
+    """Where events about the node itself go."""
+
+    def node_event(self, event_type: EventType, reason: str, message: str) -> None: ...
 
 
 class NodeReporter:
@@ -38,6 +44,8 @@ class NodeReporter:
         recorder: Recorder,
         capacity: Callable[[], Capacity],
         must_reset: Callable[[], bool],
+        boot_id: str,
+        events: NodeEvents,
     ) -> None:
         self._api = api
         self._settings = settings
@@ -47,10 +55,13 @@ class NodeReporter:
         self._recorder = recorder
         self._capacity = capacity
         self._must_reset = must_reset
+        self._boot_id = boot_id
+        self._events = events
 
     async def register(self) -> None:
         """Create the Node object, or take over the one that a former kubelet made."""
-        obj = node_object(self._settings, self._shape, ready_since=format_seconds(self._clock.now_ns()))
+        since = format_seconds(self._clock.now_ns())
+        obj = node_object(self._settings, self._shape, ready_since=since, boot_id=self._boot_id)
         while True:
             try:
                 await self._api.create("Node", obj)
@@ -86,10 +97,20 @@ class NodeReporter:
         if node is None:
             return
         status = node.get("status", {})
+        await self._note_boot(status.get("nodeInfo", {}))
         capacity, allocatable = status.get("capacity", {}), status.get("allocatable", {})
         total, offered = device_status(capacity, allocatable, devices)
         if (total, offered) != (capacity, allocatable):
             await self._patch({"capacity": total, "allocatable": _patch_of(allocatable, offered)})
+
+    async def _note_boot(self, info: dict[str, Any]) -> None:
+        """Tell of a reboot: another kubelet had reported another boot (NOD-17)."""
+        if info.get("bootID", self._boot_id) == self._boot_id:
+            return
+        name = self._settings.node_name
+        text = f"Node {name} has been rebooted, boot id: {self._boot_id}"
+        self._events.node_event("Warning", "Rebooted", text)
+        await self._patch({"nodeInfo": {"bootID": self._boot_id}})
 
     async def _get(self) -> dict[str, Any] | None:
         try:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import trio
 from google.protobuf.message import Message
 
+from node_host.alarms import Alarms
 from trio_grpc import Channel, ItemStream, Method, StatusError
 from trio_grpc.channel import RawStream
 
@@ -65,8 +66,8 @@ class HeldCalls(Channel):
     ) -> ItemStream[ReplyT]:
         return self._inner.stream(method, request, timeout_seconds=timeout_seconds)
 
-    async def _exchange(self, path: str, request: bytes, deadline: float) -> bytes:
-        return await self._inner._exchange(path, request, deadline)
+    async def _exchange(self, path: str, request: bytes, deadline: float, alarms: Alarms | None) -> bytes:
+        return await self._inner._exchange(path, request, deadline, alarms)
 
     def _open(self, path: str, request: bytes, deadline: float) -> RawStream:
         return self._inner._open(path, request, deadline)

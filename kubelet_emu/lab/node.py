@@ -7,14 +7,15 @@
         await node.advance(35)
         print(node.pod("worker").status.phase)
 
-Time is the trio run's: under ``node_host.loop.run`` it is virtual and jumps, or real. ``kubelet_emu.lab.session``
-offers the same without async.
+Time is the trio run's: under ``node_host.loop.run`` it is virtual and jumps, or real.
+``kubelet_emu.lab.session`` offers the same without async.
 """
 
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -45,10 +46,11 @@ from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
 from kubelet_emu.trace.recorder import TraceRecorder
 from kubelet_emu.trace.schema import Record, Trace
+from kubelet_emu.volumes.plan import memory_volumes
 from node_host.clock import DEFAULT_EPOCH_NS, NodeClock
 from node_host.files import DiskFiles, Files, MemoryFiles
 from node_host.net import LoopbackNet, MemoryNet, Net
-from node_host.randoms import Randoms
+from node_host.randoms import Randoms, new_uid
 from trio_grpc import Channel, MemoryChannel, MemoryServer, StatusError, UnixChannel, UnixServer
 from trio_grpc.services.runtime_v1 import RuntimeServiceClient
 
@@ -60,7 +62,7 @@ READY_WAIT_SECONDS = 60.0
 """How long a starting node may take until its kubelet has seen the runtime."""
 
 UP_FOR_SECONDS = 3600.0
-"""A warmed-up node's kubelet counts as running for so long: a pod meets an old kubelet, as in the recordings."""
+"""A warmed-up node's kubelet counts as running for so long: pods meet an old kubelet, as in recordings."""
 
 CREATE_SECONDS = (0.009, 0.013)
 """From sending a create request to the object in the store, on the recorded node."""
@@ -123,6 +125,7 @@ class Node:
         self.clock = NodeClock(epoch_ns=options.epoch_ns)
         self.randoms = Randoms(options.seed)
         self._act_rng = self.randoms.stream("lab.act")
+        self._boot_id = new_uid(self.randoms.stream("lab.boot"))
         try:
             await self._assemble(options)
         except BaseException:
@@ -181,6 +184,7 @@ class Node:
             on_disk=bool(self.folder) and bool(options.devices or options.plugin_sockets),
             rooted=bool(options.cri_endpoint),
         )
+        self._stack.push_async_callback(self._end_kubelet)
         await self._start_kubelet(up_for_seconds=UP_FOR_SECONDS if options.warm_up else 0.0)
         await self._start_devices(options)
         if options.warm_up:
@@ -201,7 +205,7 @@ class Node:
     async def _connect(self, options: NodeOptions) -> None:
         if options.cri_endpoint:
             path = options.cri_endpoint.removeprefix("unix://")
-            self._open: Callable[..., Channel] = lambda **more: UnixChannel(path, clock=self.clock, **more)
+            self._open: Callable[..., Channel] = partial(UnixChannel, path, clock=self.clock)
         else:
             runtime = FakeRuntime(
                 clock=self.clock,
@@ -229,16 +233,14 @@ class Node:
             from trio_grpc import MemorySockets
 
             sockets = MemorySockets()
-            self._open = lambda **more: MemoryChannel("cri.sock", sockets=sockets, clock=self.clock, **more)
-
+            self._open = partial(MemoryChannel, "cri.sock", sockets=sockets, clock=self.clock)
 
             def make() -> MemoryServer | UnixServer:
                 return MemoryServer("cri.sock", sockets=sockets)
 
         else:
             path = f"{self.folder}/cri.sock"
-            self._open = lambda **more: UnixChannel(path, clock=self.clock, **more)
-
+            self._open = partial(UnixChannel, path, clock=self.clock)
 
             def make() -> MemoryServer | UnixServer:
                 return UnixServer(path)
@@ -300,6 +302,7 @@ class Node:
             recorder=self.recorder,
             up_for_seconds=up_for_seconds,
             plugins=self.plugin_wires,
+            boot_id=self._boot_id,
         )
         scope = trio.CancelScope()
         done = trio.Event()
@@ -325,10 +328,32 @@ class Node:
             await self._kubelet_done.wait()
             self._kubelet_scope = None
 
+    async def _end_kubelet(self) -> None:
+        """The kubelet goes before the runtime, so that it does nothing about the runtime's going."""
+        with trio.CancelScope(shield=True):
+            await self.stop_kubelet()
+
     async def restart_kubelet(self, *, down_seconds: float = 0.0) -> None:
         """End the kubelet, wait, start a new one that knows nothing but what lies on disk, in CRI and API."""
         await self.stop_kubelet()
         await self.clock.sleep(down_seconds)
+        await self._start_kubelet()
+
+    async def reboot(self, *, down_seconds: float = 10.0, forget: bool = False) -> None:
+        """Lose the power and come up again ``down_seconds`` later, without processes and memory volumes.
+
+        The runtime then knows of its sandboxes, NOTREADY, and of its containers, EXITED with 255; with
+        ``forget`` it knows nothing. Raises ``CallerError`` for a runtime that is not ours.
+        """
+        runtime = self._ours()
+        self.recorder.action("reboot-node", forget=forget)
+        memory = memory_volumes(self.kubelet.pods.pods(), root_dir=self.settings.root_dir)
+        await self.stop_kubelet()
+        await runtime.power_off(forget=forget)
+        for path in filter(self.files.exists, memory):
+            self.files.remove_tree(path)
+        self._boot_id = new_uid(self.randoms.stream("lab.boot"))
+        await runtime.restart(down_seconds=down_seconds)
         await self._start_kubelet()
 
     # -- what a person does --

@@ -17,8 +17,8 @@ __all__ = [
     "PHASES",
     "SETTLED",
     "SETTLED_QUIET_SECONDS",
-    "UntilCondition",
     "Until",
+    "UntilCondition",
     "UntilDuration",
     "UntilPhase",
     "UntilSettled",
@@ -94,7 +94,7 @@ def parse_until(text: str) -> Until:
 
 def pods_satisfy(until: Until, pods: Iterable[Mapping[str, Any]]) -> bool:
     """Whether every one of these pod objects is as a phase or condition asks; false for no pod at all."""
-    found = [pod.get("status") or {} for pod in pods]
+    found: list[Mapping[str, Any]] = [pod.get("status") or {} for pod in pods]
     return bool(found) and all(_satisfies(until, status) for status in found)
 
 

@@ -1,13 +1,14 @@
 """Which volumes a pod needs and where they lie on the node (VOL-02, VOL-03, VOL-04). (pure)"""
 
 import posixpath
+from collections.abc import Iterable
 from enum import StrEnum
 
 from attrs import frozen
 
 from kubelet_emu.api.types import Pod, Volume
 
-__all__ = ["PlannedVolume", "VolumeKind", "needed_volumes", "pod_dir", "volume_dir"]
+__all__ = ["PlannedVolume", "VolumeKind", "memory_volumes", "needed_volumes", "pod_dir", "volume_dir"]
 
 
 class VolumeKind(StrEnum):
@@ -63,6 +64,16 @@ def needed_volumes(pod: Pod, *, root_dir: str, host_root: str = "") -> tuple[Pla
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     used = {mount.name for container in containers for mount in container.volume_mounts}
     return tuple(_plan(volume, pod, root_dir, host_root) for volume in spec.volumes if volume.name in used)
+
+
+def memory_volumes(pods: Iterable[Pod], *, root_dir: str) -> tuple[str, ...]:
+    """Folders of the pods' emptyDir volumes that lie in memory, and so do not outlive the node (VOL-04)."""
+    return tuple(
+        volume_dir(root_dir, pod.metadata.uid, VolumeKind.EMPTY_DIR, volume.name)
+        for pod in pods
+        for volume in pod.spec.volumes
+        if volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
+    )
 
 
 def _plan(volume: Volume, pod: Pod, root_dir: str, host_root: str) -> PlannedVolume:

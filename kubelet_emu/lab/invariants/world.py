@@ -108,6 +108,18 @@ class PodFacts:
         """Termination is acknowledged, as this record shows, if it was not before."""
         self.acknowledgement = self.acknowledgement or record
 
+    def forget_runtime(self) -> None:
+        """The runtime has lost all it knew: instances may start again as if they had never been (RST-024)."""
+        for known in (self.latest, self.by_label, self.alive):
+            known.clear()
+        self.completed.clear()
+        self.begun.clear()
+        for label in list(self.sandboxes):
+            gone = self.sandboxes.pop(label)
+            gone.ready = False
+            self.sandboxes[f"{label} before {len(self.sandboxes)}"] = gone
+        self.sandbox = None
+
     @property
     def going(self) -> bool:
         """Whether the pod is ending or has ended."""
@@ -151,6 +163,9 @@ class World:
 
     def _action(self, record: Record) -> list[Step]:
         given = record.get("object")
+        if record["do"] == "reboot-node" and record.get("forget"):
+            for pod in self.pods.values():
+                pod.forget_runtime()
         if record["do"] != "create" or not isinstance(given, Mapping):
             return []
         obj: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]
