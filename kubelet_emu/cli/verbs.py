@@ -17,6 +17,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "kubelet_emu.cli.explain",
         "Tell the story of a run, one decision at a time.",
     ),
+    "serve": ("kubelet_emu.cli.serve", "Serve a node in real time until stopped."),
     "version": ("kubelet_emu.cli.version", "Print the version and the Kubernetes release that is emulated."),
 }
 """Verb to the module that holds its command, and its one-line help (so that --help loads nothing else)."""

@@ -1,4 +1,4 @@
-"""Files of a node whose hostPath volumes are this machine's own: everything else stays in the node's private tree.
+"""Files of a node whose hostPath volumes are the machine's own; all else stays in the node's private tree.
 
 Only what a pod names as a hostPath is let through, and never the folders that belong to the kubelet itself.
 """

@@ -41,21 +41,25 @@ class InstanceLog:
 def parse_log(text: str) -> tuple[LoggedLine, ...]:
     """The lines of a CRI log; parts of a long line are joined, what is no log line is left out."""
     lines: list[LoggedLine] = []
-    pending: dict[str, str] = {}
+    pending: dict[str, LoggedLine] = {}
     for raw in text.split("\n"):
         fields = raw.split(" ", 3)
         if len(fields) < 3:
             continue
         stamp, stream, tag = fields[:3]
         content = fields[3] if len(fields) == 4 else ""
-        content = pending.pop(stream, "") + content
-        if tag.startswith("P"):
-            pending[stream] = content
-            continue
         try:
-            lines.append(LoggedLine(parse_rfc3339(stamp), stream, content))
+            at_ns = parse_rfc3339(stamp)
         except CallerError:
             continue
+        begun = pending.pop(stream, None)
+        logged = LoggedLine(at_ns, stream, (begun.text if begun is not None else "") + content)
+        if tag.startswith("P"):
+            pending[stream] = logged
+        else:
+            lines.append(logged)
+    # A last line that has not been ended is shown all the same.
+    lines += pending.values()
     return tuple(lines[-LINES_MAX:])
 
 
