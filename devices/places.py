@@ -14,6 +14,8 @@ __all__ = ["POLL_SECONDS", "MemoryEye", "Places", "SocketEye", "UnixEye", "eye_o
 POLL_SECONDS = 0.25
 """How often a plugin looks at sockets on disk; the real ones have inotify or look each second."""
 
+FIRST_POLL_SECONDS = 0.01
+
 
 @frozen(kw_only=True)
 class Places:
@@ -50,6 +52,10 @@ class SocketEye(Protocol):
         """Wait until something may have changed."""
         ...
 
+    async def appeared(self, path: str) -> None:
+        """Wait until there is a socket at the path."""
+        ...
+
 
 class MemoryEye:
     """Sees servers of the transport in memory, without polling."""
@@ -71,6 +77,10 @@ class MemoryEye:
     async def changed(self) -> None:
         await self._sockets.changed()
 
+    async def appeared(self, path: str) -> None:
+        while self._sockets.find(path) is None:
+            await self._sockets.changed()
+
 
 class UnixEye:
     """Looks at sockets on disk; ``host_path`` says where a path of the node lies on this machine."""
@@ -90,6 +100,13 @@ class UnixEye:
 
     async def changed(self) -> None:
         await trio.sleep(self._period_seconds)
+
+    async def appeared(self, path: str) -> None:
+        """Looks often at first: a kubelet that has just started admits its pods soon after (DEV-112)."""
+        pause_seconds = FIRST_POLL_SECONDS
+        while self.identity(path) is None:
+            await trio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, self._period_seconds)
 
 
 def eye_of(transport: Transport) -> SocketEye:

@@ -224,7 +224,7 @@ class DevicePlugin:
         while True:
             seen = self._eye.identity(path)
             if seen is None:
-                await self._eye.changed()
+                await self._eye.appeared(path)
             elif await self._register(path):
                 break
             else:

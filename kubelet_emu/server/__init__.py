@@ -1,0 +1,1 @@
+"""What a kubelet serves: its read-only HTTP endpoints and the PodResources API."""
