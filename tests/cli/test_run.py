@@ -1,4 +1,4 @@
-"""``kubelet-emu run`` as a person meets it: what is shown, what is refused and how, exit codes, nothing left behind.
+"""``kubelet-emu run`` as a person meets it: what is shown, what is refused and how, exit codes, what is left.
 
 Goal: every bad input of the issue has a clear message with what to do and the right exit code. Method: the
 entry point itself, called in this process with its own streams; whole processes only where signals, pipes or
@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -227,7 +228,7 @@ def test_shows_rows_timeline_tables_and_verdict(tmp_path):
 def test_a_row_is_shown_only_when_it_has_changed(tmp_path):
     ran = ke("run", manifest(tmp_path, DONE), *FAST)
     rows = [line.split()[:4] for line in ran.out.splitlines() if line.startswith("p ")]
-    assert all(a != b for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a != b for a, b in pairwise(rows))
     assert [row[2] for row in rows] == ["Pending", "ContainerCreating", "Running", "Completed"]
 
 

@@ -73,8 +73,14 @@ def test_a_crash_loop_does_not_settle():
 
 @pytest.mark.parametrize(
     ("until", "kind", "before"),
-    [("7s", "time", 7.5), ("Running", "reached", 5), ("Ready", "reached", 5), ("Succeeded", "reached", 40)]
-    + [("Ready=False", "reached", 5), ("condition=Initialized", "reached", 5)],
+    [
+        ("7s", "time", 7.5),
+        ("Running", "reached", 5),
+        ("Ready", "reached", 5),
+        ("Ready=False", "reached", 5),
+        ("Succeeded", "reached", 40),
+        ("condition=Initialized", "reached", 5),
+    ],
 )
 def test_ends_when_what_was_asked_for_has_come(until, kind, before):
     result = ran(pod("p", "sleep 20"), until=until)

@@ -1,7 +1,7 @@
 """The picture of a pod's life: what it shows, that it fits, and how it looks.
 
-Goal: a person reads off what happened. Method: pictures of stored and hand-made traces against texts kept beside
-them (set UPDATE_SNAPSHOTS=1 to write them anew, and read the difference), and properties over drawn traces.
+Goal: a person reads off what happened. Method: pictures of stored and hand-made traces against texts
+kept beside them (UPDATE_SNAPSHOTS=1 writes them anew: read the difference), and properties over drawn ones.
 """
 
 import os
