@@ -1,7 +1,10 @@
 #!/bin/sh
 # Judges Debian's containerd by our scenarios: a kubelet of ours drives it through --cri-endpoint, in real time.
 #
-#   .ci/lanes/containerd.sh [--required] [PYTHON] [-- ARGUMENTS OF conform]
+#   .ci/lanes/containerd.sh [--required] [KUBELET-EMU [FOLDER]] [-- ARGUMENTS OF conform]
+#
+# KUBELET-EMU is the command to use; without it, the checkout with python3 (or $PYTHON). FOLDER is made, used and
+# removed; without it, a temporary one.
 #
 # Everything happens in namespaces of its own (mounts, processes, network) and one temporary folder; packages
 # that are missing are unpacked there, not installed. So nothing stays: with the last process the kernel takes
@@ -13,12 +16,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/../.." && pwd)
 required=0
 [ "${1:-}" = --required ] && { required=1; shift; }
-python=python3
-if [ $# -gt 0 ] && [ "$1" != -- ]; then python=$1; shift; fi
+emu= folder=
+if [ $# -gt 0 ] && [ "$1" != -- ]; then emu=$1; shift; fi
+if [ $# -gt 0 ] && [ "$1" != -- ]; then folder=$1; shift; fi
 [ "${1:-}" = -- ] && shift
+python=${PYTHON:-python3}
 packages='containerd runc containernetworking-plugins iproute2 busybox-static'
 
-say() { echo "containerd lane: $*"; }
+say() { echo "containerd lane: $*" >&2; }
 skip() { say "skipped: $*"; exit $required; }
 
 # -- can it run here --
@@ -29,10 +34,17 @@ skip() { say "skipped: $*"; exit $required; }
 command -v unshare >/dev/null || skip 'needs unshare (package util-linux)'
 unshare --mount --pid --net --fork --mount-proc true 2>/dev/null || skip 'this machine does not let us make namespaces'
 [ -d /sys/fs/cgroup ] && [ -n "$(ls /sys/fs/cgroup)" ] || skip 'no cgroups are mounted on /sys/fs/cgroup'
-"$python" -c 'import trio, grpc, google.protobuf' 2>/dev/null || skip "$python lacks the dependencies of kubelet-emu"
+command -v "$python" >/dev/null || skip "needs $python, to build images"
+if [ -z "$emu" ]; then
+    "$python" -c 'import trio, grpc, google.protobuf' 2>/dev/null || skip "$python lacks the dependencies of kubelet-emu"
+fi
 
-work=$(mktemp -d /tmp/ke-containerd.XXXXXX)
-chmod 700 "$work"
+if [ -n "$folder" ]; then
+    mkdir -m 700 "$folder"
+    work=$(cd "$folder" && pwd)
+else
+    work=$(mktemp -d /tmp/ke-containerd.XXXXXX)
+fi
 had_k8s=$(find /sys/fs/cgroup -maxdepth 2 -name k8s.io -type d 2>/dev/null | sort)
 child=
 
@@ -127,7 +139,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 END
 mkdir "$work/tmp"
 TMPDIR=$work/tmp
-export TMPDIR work python repo private_libraries
+export TMPDIR work python repo emu private_libraries
 
 # -- inside the namespaces --
 

@@ -2,7 +2,7 @@
 # The inner half of containerd.sh: process 1 of namespaces of its own. Starts containerd, judges it, ends it.
 set -eu
 
-say() { echo "containerd lane: $*"; }
+say() { echo "containerd lane: $*" >&2; }
 fail() { say "$*"; tail -20 "$work/log/containerd.log" 2>/dev/null || true; exit 1; }
 trap 'exit 143' TERM INT
 
@@ -33,7 +33,12 @@ ctr --address "$work/containerd.sock" --namespace k8s.io images import --snapsho
 
 [ $# -gt 0 ] || set -- restart restart-all
 code=0
-(cd "$work" && PYTHONPATH="$repo/proto:$repo" "$python" -m kubelet_emu conform --cri-endpoint "unix://$work/containerd.sock" "$@") || code=$?
+endpoint=unix://$work/containerd.sock
+if [ -n "$emu" ]; then
+    "$emu" conform --cri-endpoint "$endpoint" "$@" || code=$?
+else
+    PYTHONPATH=$repo/proto:$repo "$python" -m kubelet_emu conform --cri-endpoint "$endpoint" "$@" || code=$?
+fi
 
 left=$(ctr --address "$work/containerd.sock" --namespace k8s.io containers list -q | wc -l)
 [ "$left" = 0 ] || { say "$left containers were left behind in containerd"; code=1; }
