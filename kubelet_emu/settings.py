@@ -54,4 +54,14 @@ class KubeletSettings:
     topology_manager_policy: str = "none"
     topology_manager_scope: str = "container"
     topology_manager_policy_options: Mapping[str, str] = field(factory=dict[str, str])
+    cpu_manager_policy: str = "none"
+    cpu_manager_policy_options: Mapping[str, str] = field(factory=dict[str, str])
+    cpu_manager_reconcile_period_seconds: float = 10.0
+    reserved_cpus: str = ""
+    """CPUs set aside, as a list such as ``0-1``; without one as many as ``reserved_cpu`` says."""
+    reserved_cpu: str = "0"
+    """systemReserved plus kubeReserved of cpu, as a quantity."""
+    memory_manager_policy: str = "None"
+    reserved_memory: Mapping[int, Mapping[str, str]] = field(factory=dict[int, Mapping[str, str]])
+    """Memory set aside on each NUMA node, as quantities by kind (``memory``, ``hugepages-2Mi``)."""
     gates: Gates = field(factory=Gates)

@@ -28,6 +28,8 @@ class Struct:
     """A struct: fields in order, each usually a ``Typed``. Shown without its type where it is an element."""
 
     fields: Mapping[str, Any]
+    pointer: bool = False
+    """Whether it is an element behind a pointer, which is shown as ``<*>``."""
 
 
 def show(value: Any) -> str:
@@ -35,7 +37,8 @@ def show(value: Any) -> str:
     if isinstance(value, Typed):
         return f"({value.go_type}){show(value.value)}"
     if isinstance(value, Struct):
-        return "{" + " ".join(f"{name}:{show(each)}" for name, each in value.fields.items()) + "}"
+        inside = " ".join(f"{name}:{show(each)}" for name, each in value.fields.items())
+        return ("<*>" if value.pointer else "") + "{" + inside + "}"
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

@@ -13,9 +13,14 @@ from attrs import frozen
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.admission import Refusal, allocation_refused
 from kubelet_emu.api.types import Container, Pod, ResourceStatus
+from kubelet_emu.cm.configured import cpu_policy, memory_policy
+from kubelet_emu.cm.cpumanager.manager import CpuManager, PodsView
 from kubelet_emu.cm.devicemanager.manager import DeviceManager, DeviceSeams, Quirks
+from kubelet_emu.cm.devicemanager.plugin_handler import PLUGIN_TYPE, DevicePluginHandler
 from kubelet_emu.cm.devicemanager.state import Capacity
 from kubelet_emu.cm.machine import MachineTopology
+from kubelet_emu.cm.memorymanager.manager import MemoryManager
+from kubelet_emu.cm.pluginmanager.manager import PluginManager
 from kubelet_emu.cm.running import RunningAtStart, running_at_start
 from kubelet_emu.cm.sockets import SocketFolders
 from kubelet_emu.cm.topologymanager.manager import HintProvider, TopologyManager
@@ -91,7 +96,25 @@ class ContainerManager:
             health_in_status=settings.gates.enabled("ResourceHealthStatus"),
             quirks=quirks,
         )
-        providers: list[HintProvider] = [self.devices]
+        pods = PodsView(
+            sources_ready=seams.sources_ready,
+            active_pods=seams.active_pods,
+            hint=lambda uid, name: self.topology.hint(uid, name),
+        )
+        self.cpus = CpuManager(
+            policy=cpu_policy(settings, machine),
+            root_dir=settings.root_dir,
+            files=files,
+            clock=clock,
+            recorder=recorder,
+            pods=pods,
+            period_seconds=settings.cpu_manager_reconcile_period_seconds,
+        )
+        self.memory = MemoryManager(
+            policy=memory_policy(settings, machine), root_dir=settings.root_dir, files=files, pods=pods
+        )
+        self._files = files
+        providers: list[HintProvider] = [self.devices, self.cpus, self.memory]
         self.topology = TopologyManager(
             config=topology_config(
                 settings.topology_manager_policy,
@@ -104,6 +127,15 @@ class ContainerManager:
             recorder=recorder,
         )
 
+        self.plugins = PluginManager(
+            root_dir=settings.root_dir,
+            transport=wires.transport,
+            folders=wires.folders,
+            clock=clock,
+            recorder=recorder,
+            handlers={PLUGIN_TYPE: DevicePluginHandler(self.devices.clients)},
+        )
+
     async def run(
         self, runtime: RuntimeServiceClient, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
@@ -112,10 +144,20 @@ class ContainerManager:
         Raises ``PeerError`` if the device manager cannot start, which ends the kubelet.
         """
         self._at_start = await self._look(runtime)
+        self._files.make_dirs(self._settings.root_dir, mode=0o750)
+        self.cpus.start()
+        self.memory.start()
+        failure: BaseException | None = None
         try:
-            await self.devices.run(task_status)
-        except OSError as error:
-            raise PeerError(f"failed to start container manager: {error}") from error
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.devices.run)
+                nursery.start_soon(self.plugins.run)
+                nursery.start_soon(self.cpus.run, runtime, self._at_start.by_id())
+                task_status.started()
+        except* OSError as problem:
+            failure = problem.exceptions[0]
+        if failure is not None:
+            raise PeerError(f"failed to start container manager: {failure}") from failure
 
     async def _look(self, runtime: RuntimeServiceClient) -> RunningAtStart:
         """A runtime that does not answer leaves the sets empty (DEV-113)."""
@@ -150,14 +192,17 @@ class ContainerManager:
 
     def pre_create(self, pod: Pod, container: Container) -> Mapping[str, str]:
         """CPUs and memory nodes that are pinned (DEV-172, DEV-174)."""
-        return {}
+        uid, name = uid_of(pod), container.name
+        return {"cpuset_cpus": self.cpus.affinity(uid, name), "cpuset_mems": self.memory.nodes(uid, name)}
 
     def pre_start(self, pod: Pod, container: Container, container_id: str) -> None:
         """A container was created and is about to start."""
+        self.cpus.add_container(uid_of(pod), container.name, container_id)
         self.topology.add_container(uid_of(pod), container.name, container_id)
 
     def post_stop(self, container_id: str) -> None:
         """A container was removed (DEV-114)."""
+        self.cpus.remove_container(container_id)
         self.topology.remove_container(container_id)
 
     # -- status --

@@ -27,6 +27,10 @@ class RunningAtStart:
         """Whether an instance of that container ran (DEV-064 row 2)."""
         return any(one in self.running for one in self.containers.get((uid, name), ()))
 
+    def by_id(self) -> dict[str, tuple[str, str]]:
+        """(pod UID, container name) of each container that ran, by id."""
+        return {one: place for place, ids in self.containers.items() for one in ids if one in self.running}
+
 
 def running_at_start(
     sandboxes: Collection[cri.PodSandbox], containers: Collection[cri.Container]

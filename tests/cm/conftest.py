@@ -90,9 +90,7 @@ class Allocator:
         last = Choice()
         for resource, quantity in sorted(container.resources.limits.items()):
             last = self.choose(
-                Request(
-                    uid=uid, container=container.name, resource=resource, limit=quantity.value(), **more
-                )
+                Request(uid=uid, container=container.name, resource=resource, limit=quantity.value(), **more)
             )
             if last.error:
                 return last

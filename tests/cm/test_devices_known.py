@@ -259,9 +259,7 @@ def test_DEV_195_init_containers_share_with_those_after_them(make_state, make_po
 
 def test_DEV_195_sidecars_keep_what_they_have(make_state, make_pod, make_allocator):
     state = make_state({R: {f"dev{n}": None for n in range(6)}})
-    pod = make_pod(
-        {"app1": {R: 1}, "app2": {R: 2}}, inits={"init": {R: 3}, "side1": {R: 1}, "side2": {R: 2}}
-    )
+    pod = make_pod({"app1": {R: 1}, "app2": {R: 2}}, inits={"init": {R: 3}, "side1": {R: 1}, "side2": {R: 2}})
     held = make_allocator(state).pod(pod)
     assert held["init"] >= held["side1"] | held["side2"]
     rest = [held[name] for name in ("side1", "side2", "app1", "app2")]
@@ -370,13 +368,9 @@ PAIRS = {f"{node}{n}": (node,) for node in range(4) for n in range(2)}
         ),
     ],
 )
-def test_alignment_and_preference(
-    make_state, make_allocator, devices, hint, limit, prefers, exactly, counts
-):
+def test_alignment_and_preference(make_state, make_allocator, devices, hint, limit, prefers, exactly, counts):
     state = make_state({R: devices})
-    request = Request(
-        uid="uid", container="main", resource=R, limit=limit, hint=Hint(mask_of(hint), True)
-    )
+    request = Request(uid="uid", container="main", resource=R, limit=limit, hint=Hint(mask_of(hint), True))
     ids = make_allocator(state).choose(request, lambda _: prefers).ids
     found: dict[int, int] = {}
     for one in ids:

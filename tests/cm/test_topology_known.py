@@ -149,9 +149,7 @@ def test_DEV_138_merging_list_by_list_finds_what_the_whole_product_finds(case):
         given_masks = [each.mask for each in chosen if each.mask is not None]
         for each in given_masks:
             mask &= each
-        best = compare(
-            best, Hint(mask, preferred and len(set(given_masks)) <= 1), narrowest, machine(nodes)
-        )
+        best = compare(best, Hint(mask, preferred and len(set(given_masks)) <= 1), narrowest, machine(nodes))
     assert merge(hints, machine(nodes)) == (best or Hint(everywhere, False))
 
 
@@ -164,7 +162,12 @@ def test_DEV_138_merging_list_by_list_finds_what_the_whole_product_finds(case):
         pytest.param("some", "container", {}, 1, 'unknown policy: "some"', id="DEV-130-policy"),
         pytest.param("restricted", "node", {}, 1, 'unknown scope: "node"', id="DEV-130-scope"),
         pytest.param(
-            "restricted", "pod", {"x": "1"}, 1, 'unknown Topology Manager Policy option: "x"', id="DEV-130-opt"
+            "restricted",
+            "pod",
+            {"x": "1"},
+            1,
+            'unknown Topology Manager Policy option: "x"',
+            id="DEV-130-opt",
         ),
         pytest.param(
             "restricted",

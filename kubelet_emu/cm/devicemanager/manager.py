@@ -432,16 +432,6 @@ class DeviceManager:
         """Node allocatable as the fit check of this pod is to see it (DEV-092)."""
         return self.state.at_least_held(allocatable) if self.state.pods.has_pod(uid) else allocatable
 
-    # -- registration through the plugin watcher (DEV-032, DEV-033) --
-
-    async def register(self, name: str, endpoint: str) -> None:
-        """Connect to a plugin at a full path; raises ``PeerError``."""
-        await self.clients.connect(name, endpoint)
-
-    async def deregister(self, name: str) -> None:
-        """The registration socket is gone."""
-        await self.clients.disconnect(name)
-
     def _note(self, text: str, resource: str = "") -> None:
         about = f"devices {resource}".strip()
         self._recorder.fact("note", about=about, text=text)
