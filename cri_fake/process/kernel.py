@@ -22,6 +22,7 @@ from cri_fake.process.layer import Device
 from cri_fake.process.proc import Proc, run_program
 from cri_fake.process.programs import Program, Programs, StartFailed, opaque
 from cri_fake.process.streams import BytesSource, DeviceFile, OpenFile, Sink, StreamSource
+from cri_fake.process.terminal import Terminal
 from node_host.clock import NodeClock
 from node_host.net import Net
 
@@ -66,7 +67,7 @@ class Executable:
 class ProcessHandle:
     """A process started from outside the container."""
 
-    def __init__(self, proc: Proc, sinks: Sequence[Sink]) -> None:
+    def __init__(self, proc: Proc, sinks: Sequence[Sink | Terminal]) -> None:
         self._proc = proc
         self._sinks = sinks
 
@@ -108,6 +109,7 @@ class ContainerProcesses:
     """All processes of one container.
 
     ``own_pid_namespace`` False is for pods that share the process namespace: no process is special then.
+    ``user`` (uid, gid) is what ``id`` tells; permissions are not enforced.
     ``burst_seconds`` is what starting a program, or a burst of computing, costs in node time.
     """
 
@@ -123,6 +125,7 @@ class ContainerProcesses:
         pod_ip: str,
         programs: Programs,
         own_pid_namespace: bool = True,
+        user: tuple[int, int] = (0, 0),
         burst_seconds: float = DEFAULT_BURST_SECONDS,
     ) -> None:
         self._nursery = nursery
@@ -134,6 +137,7 @@ class ContainerProcesses:
         self.pod_ip = pod_ip
         self.programs = programs
         self.own_pid_namespace = own_pid_namespace
+        self.user = user
         self.burst_seconds = burst_seconds
         self.processes: dict[int, Proc] = {}
         self._starts_left = float(MAX_STARTS_AT_ONCE)
@@ -172,8 +176,8 @@ class ContainerProcesses:
     ) -> ProcessHandle:
         """Start a process: the first is pid 1, later ones are execs. Raises ``StartFailed``.
 
-        Output is handed over in the loop, in order, as it is written. With ``tty`` both outputs go to
-        ``stdout``.
+        Output is handed over in the loop, in order, as it is written. With ``tty`` the process
+        has a terminal (``terminal`` module): everything it shows goes to ``stdout``, what is typed included.
         """
         first = self._first is None
         if not first and (self._first is None or self._first.exit_code is not None):
@@ -184,24 +188,40 @@ class ContainerProcesses:
             self._make_cwd(cwd)
         except _RuntimeRefusal as refusal:
             raise StartFailed(_START_FAILED, _runtime_text(str(refusal), first=first)) from None
-        out = Sink(stdout, terminal=tty)
-        err = out if tty else Sink(stderr)
-        fds: dict[int, OpenFile] = {
-            0: self._stdin(stdin, tty=tty),
-            1: out,
-            2: out.hold() if tty else err,
-        }
+        fds: dict[int, OpenFile]
+        if tty:
+            terminal = self._terminal(stdin, stdout)
+            fds, sinks = {0: terminal, 1: terminal.hold(), 2: terminal.hold()}, [terminal]
+            full_env.setdefault("TERM", "xterm")
+        else:
+            sinks = [Sink(stdout), Sink(stderr)]
+            fds = {0: self._stdin(stdin), 1: sinks[0], 2: sinks[1]}
         proc = self.spawn(found.program, parent=0, argv=found.argv, env=full_env, cwd=cwd, fds=fds)
         if first:
             self._first = proc
-        return ProcessHandle(proc, [out, err])
+        return ProcessHandle(proc, sinks)
 
-    def _stdin(self, stdin: bytes | trio.abc.ReceiveStream | None, *, tty: bool) -> OpenFile:
+    def _terminal(
+        self, stdin: bytes | trio.abc.ReceiveStream | None, show: Callable[[bytes], None]
+    ) -> Terminal:
+        def interrupt(number: int) -> None:
+            for proc in list(self.processes.values()):
+                if 0 in proc.fds and proc.fds[0] is terminal:
+                    proc.deliver(number)
+
+        terminal = Terminal(show, interrupt)
+        if stdin is not None and not isinstance(stdin, bytes):
+            self._nursery.start_soon(terminal.pump, stdin)
+        elif stdin:
+            terminal.feed(stdin)
+        return terminal
+
+    def _stdin(self, stdin: bytes | trio.abc.ReceiveStream | None) -> OpenFile:
         if stdin is None:
             return DeviceFile("null", self.rng)
         if isinstance(stdin, bytes):
             return BytesSource(stdin)
-        return StreamSource(stdin, terminal=tty)
+        return StreamSource(stdin)
 
     def _find_for_runtime(self, argv: Sequence[str], search: str, cwd: str) -> Executable:
         if not argv:

@@ -113,21 +113,16 @@ class DeviceFile(OpenFile):
 class Sink(OpenFile):
     """Where the runtime takes a process's output from. ``done`` is set when no process can write any more."""
 
-    def __init__(self, take: Callable[[bytes], None], *, terminal: bool = False) -> None:
+    def __init__(self, take: Callable[[bytes], None]) -> None:
         super().__init__()
         self._take = take
-        self._terminal = terminal
         self.done = trio.Event()
-
-    @property
-    def is_terminal(self) -> bool:
-        return self._terminal
 
     def closed(self) -> None:
         self.done.set()
 
     async def write(self, data: bytes) -> None:
-        self._take(data.replace(b"\n", b"\r\n") if self._terminal else data)
+        self._take(data)
 
 
 class BytesSource(OpenFile):
@@ -147,15 +142,10 @@ class BytesSource(OpenFile):
 class StreamSource(OpenFile):
     """Standard input that arrives over time."""
 
-    def __init__(self, stream: trio.abc.ReceiveStream, *, terminal: bool = False) -> None:
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
         super().__init__()
         self._stream = stream
-        self._terminal = terminal
         self._rest = b""
-
-    @property
-    def is_terminal(self) -> bool:
-        return self._terminal
 
     async def read(self, limit: int) -> bytes:
         if not self._rest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cri_fake.process import signals
 from cri_fake.process.proc import Proc, decode
 from cri_fake.process.shell.interp import Shell
 from cri_fake.process.shell.parser import parse
@@ -91,11 +92,17 @@ async def _run_file(proc: Proc, options: _Options, rest: list[str]) -> int:
     return await shell.main(lambda: shell.run_script(script, last=False))
 
 
+def _nothing(number: int) -> None:
+    """A shell at a terminal outlives these signals; its children do not inherit that."""
+
+
 async def _run_stdin(proc: Proc, state: State) -> int:
     interactive = 0 in proc.fds and proc.fds[0].is_terminal
     shell = _shell(proc, state, interactive=interactive)
     if interactive:
         state.options.add("interactive")
+        for number in (signals.INT, signals.QUIT, signals.TERM):
+            proc.on_signal(number, _nothing)
     return await shell.main(lambda: _read_and_run(shell))
 
 

@@ -99,7 +99,7 @@ class _Script:
             return self.rng.choice(["true", "false", "! true", "(exit 3)", ":", "f a b", "shift 2>/dev/null"])
         if kind == 7:
             left, operator = self.quoted(self.rng.choice(_WORDS)), self.rng.choice(["=", "!="])
-            return f"[ {left} {operator} \"${self.rng.choice(_NAMES)}\" ]"
+            return f'[ {left} {operator} "${self.rng.choice(_NAMES)}" ]'
         return f'echo {self.quoted(self.rng.choice(_WORDS))} | while read -r v w; do echo "$w|$v"; done'
 
     def command(self) -> str:
