@@ -1,4 +1,7 @@
-"""A crash-looping pod for one simulated hour: wall time, calls, records. Usage: python bench/crashloop.py [grpc|memory]."""
+"""A crash-looping pod for one simulated hour: wall time, calls, records.
+
+Usage: ``python bench/crashloop.py [grpc|memory]``
+"""
 
 import resource
 import sys

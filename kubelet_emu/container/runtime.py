@@ -95,7 +95,9 @@ class RuntimeSandbox:
 
 @frozen
 class RuntimePodStatus:
-    """Everything the runtime knows of one pod (POD-917). An unknown pod has no sandboxes and no containers."""
+    """Everything the runtime knows of one pod (POD-917). An unknown pod has no sandboxes and no
+    containers.
+    """
 
     uid: str
     name: str = ""

@@ -4,7 +4,7 @@ It never blocks and never fails the part that reports to it. Polls whose answer 
 serialisation and one comparison; nothing is built for them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -76,7 +76,7 @@ class TraceRecorder:
         self._subscribers.append(subscriber)
 
     @contextmanager
-    def listening(self, subscriber: Subscriber) -> Iterator[None]:
+    def listening(self, subscriber: Subscriber) -> Generator[None]:
         """Have records passed to ``subscriber`` for a while."""
         self._subscribers.append(subscriber)
         try:
