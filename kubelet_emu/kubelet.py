@@ -34,10 +34,12 @@ from kubelet_emu.config.pod_config import PodConfig
 from kubelet_emu.config.static import mirror_pod, plan_mirror
 from kubelet_emu.container.cache import PodCache
 from kubelet_emu.container.stamps import Stamps
+from kubelet_emu.container_logs import ContainerLogManager
 from kubelet_emu.deadline import deadline_exceeded
 from kubelet_emu.errors import PeerError
 from kubelet_emu.events import PodEvents
 from kubelet_emu.housekeeping import Housekeeper, HousekeepingSeams
+from kubelet_emu.kubelet_views import ApiObjects, PodLookup, PodStates, RuntimeClasses, condition_text
 from kubelet_emu.kuberuntime.env import EnvContext
 from kubelet_emu.kuberuntime.gc import dead_beyond
 from kubelet_emu.kuberuntime.manager import KubeRuntime
@@ -52,9 +54,7 @@ from kubelet_emu.pod_update import (
     FILE_SOURCE,
     HTTP_SOURCE,
     UpdateType,
-    full_name,
     is_mirror_pod,
-    is_static_pod,
     is_terminal_phase,
     phase_of,
     uid_of,
@@ -73,7 +73,6 @@ from kubelet_emu.status.manager import StatusManager
 from kubelet_emu.status.update import needs_readiness_resync
 from kubelet_emu.syncloop import Channel as LoopChannel
 from kubelet_emu.syncloop import SyncLoop
-from kubelet_emu.volumes.content import secret_data
 from kubelet_emu.volumes.downward import downward_files
 from kubelet_emu.volumes.manager import VolumeManager
 from kubelet_emu.workqueue import WorkQueue
@@ -172,7 +171,7 @@ class Kubelet:
         self.status = StatusManager(
             clock=clock,
             api=api,
-            pods=_Lookup(self.pods),
+            pods=PodLookup(self.pods),
             could_have_running_containers=self._could_have_running_containers,
             recorder=recorder,
             gates=settings.gates,
@@ -199,6 +198,9 @@ class Kubelet:
         )
         self.containers = self._make_containers(nursery)
         self.runtime = self._make_runtime(stream, nursery)
+        self.logs = ContainerLogManager(
+            self.runtime.calls, clock=clock, files=self._files, recorder=recorder, settings=settings
+        )
         self.pleg = GenericPleg(
             runtime=self.runtime,
             cache=self.cache,
@@ -295,10 +297,10 @@ class Kubelet:
             probes=self.prober,
             settings=self.settings,
             volumes=self.volumes,
-            objects=_Objects(self._api),
-            classes=_Classes(self._api) if self._api is not None else None,
+            objects=ApiObjects(self._api),
+            classes=RuntimeClasses(self._api) if self._api is not None else None,
             credentials=self.pull_secrets,
-            pods=_PodStates(self),
+            pods=PodStates(lambda: self.workers),
             on_sandbox_ready=self._on_sandbox_ready,
             options=self.containers,
             lifecycle=self.containers,
@@ -346,6 +348,7 @@ class Kubelet:
             nursery.start_soon(self.status.run)
         nursery.start_soon(self.pleg.run)
         nursery.start_soon(self._collect_garbage)
+        nursery.start_soon(self.logs.run)
         nursery.start_soon(self._delete_dead_containers)
         for source in self._make_sources():
             nursery.start_soon(source)
@@ -388,8 +391,8 @@ class Kubelet:
                 conditions = {condition.type: condition for condition in reply.status.conditions}
                 self.health.take_status(
                     self._clock.elapsed_seconds(),
-                    runtime_ready=_condition_text(conditions.get("RuntimeReady"), "RuntimeReady"),
-                    network_ready=_condition_text(conditions.get("NetworkReady"), "NetworkReady"),
+                    runtime_ready=condition_text(conditions.get("RuntimeReady"), "RuntimeReady"),
+                    network_ready=condition_text(conditions.get("NetworkReady"), "NetworkReady"),
                 )
             await self._clock.sleep(RUNTIME_POLL_SECONDS)
 
@@ -692,73 +695,3 @@ class Kubelet:
             host_ips=self.settings.node_ips,
             allocatable=self._shape.allocatable(),
         )
-
-
-class _Lookup:
-    """The pod manager in the words of the status manager."""
-
-    def __init__(self, pods: PodManager) -> None:
-        self._pods = pods
-
-    def pod_by_uid(self, uid: str) -> Pod | None:
-        return self._pods.by_uid(uid)
-
-    def mirror_pod_of(self, pod: Pod) -> Pod | None:
-        return self._pods.mirror_by_full_name(full_name(pod)) if is_static_pod(pod) else None
-
-    def translate_uid(self, uid: str) -> str:
-        return self._pods.translate(uid)
-
-
-class _PodStates:
-    """The pod workers in the words of the runtime manager."""
-
-    def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-
-    def is_termination_requested(self, uid: str) -> bool:
-        return self._kubelet.workers.termination_requested(uid)
-
-    def should_content_be_removed(self, uid: str) -> bool:
-        return self._kubelet.workers.content_should_be_removed(uid)
-
-
-class _Objects:
-    """ConfigMaps and Secrets from the API for environment variables."""
-
-    def __init__(self, api: ApiClient | None) -> None:
-        self._api = api
-
-    async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        obj = await self._api.get("ConfigMap", namespace, name) if self._api is not None else None
-        data: dict[str, object] = (obj or {}).get("data") or {}
-        return None if obj is None else {key: str(value) for key, value in data.items()}
-
-    async def secret(self, namespace: str, name: str) -> dict[str, bytes] | None:
-        obj = await self._api.get("Secret", namespace, name) if self._api is not None else None
-        return None if obj is None else secret_data(obj)
-
-
-class _Classes:
-    """RuntimeClass objects from the API."""
-
-    def __init__(self, api: ApiClient) -> None:
-        self._api = api
-
-    def handler(self, runtime_class_name: str | None) -> str:
-        if not runtime_class_name:
-            return ""
-        # As from the informer: what the API has, without a call.
-        found = self._api.store.get("RuntimeClass", "", runtime_class_name)
-        if found is None:
-            raise PeerError(f'runtimeclass.node.k8s.io "{runtime_class_name}" not found')
-        return str(found.get("handler", ""))
-
-
-def _condition_text(condition: cri.RuntimeCondition | None, name: str) -> str | None:
-    """None if the condition is true, else how the kubelet prints it (NOD-22)."""
-    if condition is None:
-        return f"{name} condition is not set"
-    if condition.status:
-        return None
-    return f"{name}=false reason:{condition.reason} message:{condition.message}"

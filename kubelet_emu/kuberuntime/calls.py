@@ -123,6 +123,10 @@ class CriCalls:
             raise PeerError(f"status of container {go_quote(container_id)} is not complete")
         return status
 
+    async def reopen_container_log(self, container_id: str) -> None:
+        request = cri.ReopenContainerLogRequest(container_id=container_id)
+        await self._runtime.ReopenContainerLog(request, timeout_seconds=self._timeout)
+
     async def update_container_resources(
         self, container_id: str, resources: cri.LinuxContainerResources
     ) -> None:
