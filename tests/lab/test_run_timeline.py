@@ -261,8 +261,8 @@ def test_every_stretch_gets_its_room(pairs, width):
         (99.96, "100s"),
         (599.4, "599s"),
         (750, "12m30s"),
-    ]
-    + [(7500, "2h05m")],
+        (7500, "2h05m"),
+    ],
 )
 def test_times_are_short(seconds, text):
     assert seconds_text(seconds) == text
