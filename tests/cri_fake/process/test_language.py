@@ -18,8 +18,9 @@ from cri_fake.process.shell.quote import quote
 from cri_fake.process.shell.testexpr import TestError, evaluate_test
 
 _TOKENS = """
-if then else fi while do done for in case esac { } ( ) ; ;; & && || | < > << >> 2>&1 <<E E ' " ` $( $(( )) ${x :- # %
-/ } $x $@ $? a b * [ ] ! = x=1 f() function [[ ]] ~ - 1 + é
+if then else fi while do done for in case esac { } ( ) ; ;; & && || | < > << >> 2>&1 <<E E ' " ` $( $(( ))
+${x :-
+# % / } $x $@ $? a b * [ ] ! = x=1 f() function [[ ]] ~ - 1 + é
 """
 _SCRIPT_BITS = st.lists(st.sampled_from(["\n", "\\", *_TOKENS.split()]), max_size=25)
 _AWK_TOKENS = """
