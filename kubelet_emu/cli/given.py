@@ -293,7 +293,7 @@ def read_settings(file: str | None) -> "KubeletSettings":
 def read_endpoint(text: str) -> str:
     """The socket path of ``--cri-endpoint``, if somebody listens there."""
     path = text.removeprefix("unix://")
-    hint = "start the runtime first, for instance: cri-fake serve --socket " + path
+    hint = f"start the runtime first, for instance: cri-fake serve --root / --socket {path}"
     problem = ""
     if "://" in path or not path.startswith("/"):
         problem, hint = f"{text!r} is no unix socket", "write unix:///run/containerd/containerd.sock"

@@ -18,6 +18,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Tell the story of a run, one decision at a time.",
     ),
     "serve": ("kubelet_emu.cli.serve", "Serve a node in real time until stopped."),
+    "timeline": ("kubelet_emu.cli.timeline", "Draw a run as an SVG picture, or several above each other."),
     "version": ("kubelet_emu.cli.version", "Print the version and the Kubernetes release that is emulated."),
 }
 """Verb to the module that holds its command, and its one-line help (so that --help loads nothing else)."""

@@ -44,6 +44,7 @@ class _Narrator:
     _rules: tuple[str, ...] = ()
     _waiting: set[str] = field(factory=set[str])
     _stopped: set[str] = field(factory=set[str])
+    _ended: set[str] = field(factory=set[str])
 
     def take(self, record: Record) -> None:
         """Take one record in."""
@@ -82,7 +83,13 @@ class _Narrator:
     def process(self, record: Record) -> None:
         if record["do"] == "start":
             return
-        name, code = record["container"], record.get("code", 0)
+        self._exited(record, record["container"], record.get("code", 0))
+
+    def _exited(self, record: Record, name: str, code: int) -> None:
+        """Tell of an end once: the process tells of it before the kubelet can see it."""
+        if name in self._ended:
+            return
+        self._ended.add(name)
         container, _, number = name.rpartition("#")
         how = "exited with"
         if record.get("reason") == "OOMKilled":
@@ -150,6 +157,8 @@ class _Narrator:
         elif method == "StartContainer":
             rules = [rule for rule in self._rules if rule.endswith(f"({container})")]
             self.say(record, f"{name} is started", rules, "run", f"start {container}")
+        elif method == "ContainerStatus" and record.get("state") == "exited":
+            self._exited(record, name, record.get("exitCode", 0))
         elif method == "StopPodSandbox" and record.get("sandbox") not in self._stopped:
             # It is stopped again whenever the pod is cleaned up; the first time is what ends it.
             self._stopped.add(record.get("sandbox", ""))
