@@ -116,7 +116,7 @@ def serve(asked: Asked) -> int:
         return _run(asked, options, make_root(asked.root))
     root = tempfile.mkdtemp(prefix="kubelet-emu-")
     try:
-        return _run(asked, options, root)
+        return _run(asked, options, make_root(root))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

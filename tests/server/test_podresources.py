@@ -1,0 +1,195 @@
+"""The PodResources API (DEV section 14) over a whole node."""
+
+import pytest
+import trio
+
+from k8s_proto import podresources_v1_pb2 as pb
+from kubelet_emu.server.podresources import (
+    ClaimedDevice,
+    DynamicClaim,
+    RateLimit,
+    _claim,
+    serve_pod_resources,
+)
+from kubelet_emu.server.view import KubeletView
+from node_host.clock import NodeClock
+from node_host.loop import run
+from trio_grpc import Code, MemoryTransport, StatusError
+from trio_grpc.services.podresources_v1 import PodResourcesListerClient
+
+WIDGET = "vendor.com/widget"
+
+
+async def listed(client):
+    """{pod: {container: sorted [(id, node)]}}"""
+    reply = await client.List(pb.ListPodResourcesRequest())
+    return {entry.name: shown(entry) for entry in reply.pod_resources}
+
+
+def shown(entry):
+    return {
+        container.name: sorted(
+            (device.device_ids[0], [node.ID for node in device.topology.nodes])
+            for device in container.devices
+        )
+        for container in entry.containers
+    }
+
+
+def test_dev_142_143_147_list(on_node, widgets, pod, lister):
+    devices = (widgets(WIDGET, a=(0,), b=None, c=(0, 1)), widgets("vendor.com/gadget", g=(1,)))
+
+    async def story(node, view):
+        node.apply(
+            pod(
+                "p",
+                init=[
+                    ("setup", {WIDGET: 1}, {"script": "sleep 30"}),
+                    ("side", {"vendor.com/gadget": 1}, {"restartPolicy": "Always"}),
+                ],
+                main={WIDGET: 3},
+            )
+        )
+        node.apply(pod("plain", only={}))
+        await node.advance(1)
+        async with lister(view, node.clock) as client:
+            found = await listed(client)
+        # Devices show while the set-up container still runs, and regular init containers never do.
+        assert found == {
+            "p": {"side": [("g", [1])], "main": [("a", [0]), ("b", []), ("c", [0]), ("c", [1])]},
+            "plain": {"only": []},
+        }
+
+    on_node(story, devices=devices)
+
+
+def test_dev_145_get(on_node, widgets, pod, lister):
+    async def story(node, view):
+        node.apply(pod("p", main={WIDGET: 1}))
+        await node.advance(5)
+        counted = []
+        async with lister(view, node.clock, counted=lambda *what: counted.append(what)) as client:
+            reply = await client.Get(pb.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
+            assert shown(reply.pod_resources) == {"main": [("a", [])]}
+            with pytest.raises(StatusError) as missing:
+                await client.Get(pb.GetPodResourcesRequest(pod_name="p", pod_namespace="other"))
+        assert missing.value.code is Code.UNKNOWN
+        assert missing.value.details == "pod p in namespace other not found"
+        assert counted == [("get", False), ("get", True)]
+
+    on_node(story, devices=(widgets(WIDGET, a=None),))
+
+
+def test_dev_144_allocatable(on_node, widgets, pod, lister):
+    async def story(node, view):
+        node.apply(pod("p", main={WIDGET: 1}))
+        await node.advance(5)
+        node.set_device_health(WIDGET, "d", "Unhealthy")
+        await node.advance(1)
+        async with lister(view, node.clock) as client:
+            reply = await client.GetAllocatableResources(pb.AllocatableResourcesRequest())
+        found = sorted((d.device_ids[0], [node.ID for node in d.topology.nodes]) for d in reply.devices)
+        # In use or not; a topology without nodes leaves a device out, a missing one does not.
+        assert found == [("a", []), ("b", [0]), ("b", [1])]
+
+    on_node(story, devices=(widgets(WIDGET, a=None, b=(0, 1), c=(), d=None),))
+
+
+def test_dev_063_list_collects_and_shows_active_pods_only(on_node, widgets, pod, lister):
+    async def story(node, view):
+        node.apply(pod("p", main={WIDGET: 1}))
+        node.apply(pod("refused", main={WIDGET: 9}))
+        await node.advance(5)
+        async with lister(view, node.clock) as client:
+            assert set(await listed(client)) == {"p"}
+            node.delete("p")
+            await node.advance(30)
+            assert await listed(client) == {}
+        assert node.kubelet.containers.devices.state.allocated.get(WIDGET, set()) == set()
+
+    on_node(story, devices=(widgets(WIDGET, a=None),))
+
+
+def test_a_restart_in_place_changes_nothing_here(on_node, widgets, pod, lister):
+    manifest = pod("p", main={WIDGET: 2})
+    manifest["spec"]["containers"][0] |= {
+        "command": ["sh", "-c", "sleep 5; exit 3"],
+        "restartPolicy": "Never",
+        "restartPolicyRules": [
+            {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [3]}}
+        ],
+    }
+    manifest["spec"]["restartPolicy"] = "Never"
+
+    async def story(node, view):
+        node.apply(manifest)
+        seen = []
+        async with lister(view, node.clock) as client:
+            for _ in range(15):
+                await node.advance(1)
+                seen.append(await listed(client))
+        assert all(entry == seen[0] for entry in seen)
+        assert len(seen[0]["p"]["main"]) == 2
+        assert node.pod("p").status.container_statuses[0].restart_count >= 1
+
+    on_node(story, devices=(widgets(WIDGET, a=None, b=None, c=None),))
+
+
+def test_dev_141_rate_limit():
+    async def main():
+        limit = RateLimit(NodeClock())
+        for _ in range(10):
+            limit.take()
+        with pytest.raises(StatusError) as refused:
+            limit.take()
+        assert refused.value.code is Code.RESOURCE_EXHAUSTED
+        assert refused.value.details == "rejected by rate limit"
+        await trio.sleep(0.011)
+        limit.take()
+        await trio.sleep(100)
+        for _ in range(10):
+            limit.take()
+        with pytest.raises(StatusError):
+            limit.take()
+
+    run(main, seed=1)
+
+
+def test_dev_146_cdi_names_are_carried_on():
+    devices = (
+        ClaimedDevice(driver="d", pool="p", device="a", cdi_ids=("v/c=a",)),
+        ClaimedDevice(driver="other", pool="p", device="x"),
+        ClaimedDevice(driver="d", pool="p", device="b", cdi_ids=("v/c=b",), share_id="s"),
+    )
+    message = _claim(DynamicClaim(name="n", namespace="ns", devices=devices))
+    assert [[cdi.name for cdi in entry.cdi_devices] for entry in message.claim_resources] == [
+        ["v/c=a"],
+        [],
+        ["v/c=a", "v/c=b"],
+    ]
+    assert [entry.HasField("share_id") for entry in message.claim_resources] == [False, False, True]
+
+
+def test_its_socket(on_node, widgets, pod):
+    async def story(node, view):
+        transport = MemoryTransport()
+        node.apply(pod("p", main={}))
+        await node.advance(2)
+        async with trio.open_nursery() as nursery:
+
+            async def serve(*, task_status):
+                await serve_pod_resources(
+                    KubeletView(node.kubelet, node.clock),
+                    transport=transport,
+                    root_dir="/var/lib/kubelet",
+                    clock=node.clock,
+                    task_status=task_status,
+                )
+
+            await nursery.start(serve)
+            path = "/var/lib/kubelet/pod-resources/kubelet.sock"
+            async with transport.channel(path) as channel:
+                assert await listed(PodResourcesListerClient(channel)) == {"p": {"main": []}}
+            nursery.cancel_scope.cancel()
+
+    on_node(story)
