@@ -34,6 +34,7 @@ from kubelet_emu.api.types import Pod
 from kubelet_emu.apiserver.client import LATENCY_SECONDS, ApiClient
 from kubelet_emu.apiserver.pods import admit_create, admit_update
 from kubelet_emu.apiserver.store import ApiStore
+from kubelet_emu.cm.devicemanager.constants import KUBELET_SOCKET, PLUGIN_DIR
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
 from kubelet_emu.lab.held import HeldCalls
@@ -66,6 +67,9 @@ UP_FOR_SECONDS = 3600.0
 
 CREATE_SECONDS = (0.009, 0.013)
 """From sending a create request to the object in the store, on the recorded node."""
+
+SOCKET_WAIT_SECONDS = 0.05
+"""How often a starting plugin looks for the kubelet's socket."""
 
 ACT_SECONDS = (0.005, 0.008)
 """The same for a delete or a patch."""
@@ -339,21 +343,40 @@ class Node:
         await self.clock.sleep(down_seconds)
         await self._start_kubelet()
 
-    async def reboot(self, *, down_seconds: float = 10.0, forget: bool = False) -> None:
+    async def reboot(
+        self, *, down_seconds: float = 10.0, forget: bool = False, plugins_after_seconds: float = 0.0
+    ) -> None:
         """Lose the power and come up again ``down_seconds`` later, without processes and memory volumes.
 
         The runtime then knows of its sandboxes, NOTREADY, and of its containers, EXITED with 255; with
-        ``forget`` it knows nothing. Raises ``CallerError`` for a runtime that is not ours.
+        ``forget`` it knows nothing. Device plugins come back ``plugins_after_seconds`` after kubelet.sock.
+        Raises ``CallerError`` for a runtime that is not ours.
         """
         runtime = self._ours()
         self.recorder.action("reboot-node", forget=forget)
         memory = memory_volumes(self.kubelet.pods.pods(), root_dir=self.settings.root_dir)
         await self.stop_kubelet()
+        plugins = self.fleet.plugins if self.fleet is not None else ()
+        for plugin in plugins:
+            plugin.stop()
         await runtime.power_off(forget=forget)
         for path in filter(self.files.exists, memory):
             self.files.remove_tree(path)
         self._boot_id = new_uid(self.randoms.stream("lab.boot"))
         await runtime.restart(down_seconds=down_seconds)
+
+
+        async def bring_back() -> None:
+            # Plugins are pods: the kubelet is there first, and removes what it finds in its folder (DEV-012).
+            socket = f"{self.settings.root_dir}/{PLUGIN_DIR}/{KUBELET_SOCKET}"
+            while not self.plugin_wires.folders.accepts(socket):
+                await self.clock.sleep(SOCKET_WAIT_SECONDS)
+            await self.clock.sleep(plugins_after_seconds)
+            for plugin in plugins:
+                plugin.start()
+
+        if plugins:
+            self._nursery.start_soon(bring_back)
         await self._start_kubelet()
 
     # -- what a person does --

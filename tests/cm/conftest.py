@@ -1,11 +1,18 @@
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import pytest
 
+from devices.model import Device as Listed
+from devices.model import Model
+from devices.model import Preference as Preferences
+from devices.setup import PluginSetup
 from kubelet_emu.api.quantity import Quantity
 from kubelet_emu.api.types import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubelet_emu.cm.devicemanager.choosing import Choice, Preference, Request, choose
 from kubelet_emu.cm.devicemanager.state import Device, DeviceState, Endpoint
+from kubelet_emu.lab.node import Node
+from node_host.loop import run
 
 
 @pytest.fixture
@@ -119,3 +126,151 @@ class Allocator:
 @pytest.fixture
 def make_allocator() -> Callable[[DeviceState], Allocator]:
     return Allocator
+
+
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture
+def plugin():
+    """A plain plugin with a number of devices ``GPU-0`` …, in this order over ``nodes`` if some are given."""
+
+    def make(
+        count: int = 8,
+        *,
+        resource: str = GPU,
+        nodes: tuple[int, ...] = (),
+        ids: tuple[str, ...] = (),
+        **more: Any,
+    ) -> PluginSetup:
+        names = ids or tuple(f"GPU-{number}" for number in range(count))
+        placed = [(nodes[i * len(nodes) // len(names)],) if nodes else None for i in range(len(names))]
+        fields: dict[str, Any] = {"pre_start": True, "preference": Preferences.LOWEST, "env": "VISIBLE"}
+        setup = {key: more.pop(key) for key in ("faults", "register", "changes") if key in more}
+        model = Model(
+            resource=resource,
+            devices=tuple(Listed(one, where) for one, where in zip(names, placed, strict=True)),
+            socket=f"{resource.replace('/', '_')}.sock",
+            **{**fields, **more},
+        )
+        return PluginSetup(model=model, **setup)
+
+    return make
+
+
+class Look:
+    """What a node's trace shows of devices."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def calls(self, method: str, resource: str = GPU) -> list[Any]:
+        """The ids, or the questions, of each call."""
+        return [
+            r.get("ids", r.get("req"))
+            for r in self.node.recorder.records
+            if r["k"] == "device" and r["method"] == method and r["resource"] == resource
+        ]
+
+    def plugin(self, resource: str = GPU) -> list[str]:
+        """What became of the plugin, in order."""
+        return [
+            r["do"] for r in self.node.recorder.records if r["k"] == "plugin" and r["resource"] == resource
+        ]
+
+    def events(self, reason: str, pod: str = "p") -> list[str]:
+        return [
+            r.get("raw", r["message"])
+            for r in self.node.recorder.records
+            if r["k"] == "event" and r["reason"] == reason and r["pod"] == pod
+        ]
+
+    def held(self, container: str = "a", pod: str = "p", resource: str = GPU) -> set[str]:
+        """Ids that the device manager has noted for a container now."""
+        uid = self.node.pod(pod).metadata.uid
+        held = self.node.kubelet.containers.devices.state.pods.get(uid, container, resource)
+        return set(held.ids) if held is not None else set()
+
+    def amounts(self, resource: str = GPU) -> tuple[str | None, str | None]:
+        """Capacity and allocatable as the Node object has them."""
+        status = self.node.store.get("Node", "", self.node.settings.node_name)["status"]
+        return status["capacity"].get(resource), status["allocatable"].get(resource)
+
+    def env(self, container: str = "a") -> list[str | None]:
+        """The plugin's variable at each creation of a container."""
+        return [
+            r["env"].get("VISIBLE")
+            for r in self.node.recorder.records
+            if r["k"] == "cri" and r["m"] == "CreateContainer" and r["name"] == container
+        ]
+
+    def health(self, container: str = "a", pod: str = "p") -> dict[str, str]:
+        """Health by device id, as the pod's status shows it."""
+        for status in self.node.pod(pod).status.container_statuses:
+            if status.name == container:
+                return {
+                    one.resource_id: one.health
+                    for each in status.allocated_resources_status
+                    for one in each.resources
+                }
+        return {}
+
+
+@pytest.fixture
+def look():
+    return Look
+
+
+@pytest.fixture
+def on_node():
+    """Run a story on a node with plugins in virtual time; every invariant has to hold."""
+
+    def tell(story: Any, *devices: PluginSetup, **options: Any) -> Any:
+        async def main() -> Any:
+            given = {"transport": "memory", "latency": "zero", "devices": devices, **options}
+            async with Node(**given) as node:
+                result = await story(node)
+            broken = [r for r in node.recorder.records if r["k"] == "invariant"]
+            assert not broken, [(r["t"], r["invariant"], r["message"]) for r in broken]
+            return result
+
+        return run(main, seed=options.get("seed", 0))
+
+    return tell
+
+
+@pytest.fixture
+def gpu_pod():
+    """A manifest: one busybox container per keyword, a script or (script, devices)."""
+
+    def make(
+        name: str = "p",
+        *,
+        gpus: int = 1,
+        resource: str = GPU,
+        spec: Any = None,
+        init: Any = (),
+        **scripts: Any,
+    ) -> dict[str, Any]:
+        def container(title: str, given: Any) -> dict[str, Any]:
+            script, number = given if isinstance(given, tuple) else (given, gpus)
+            limits = {resource: str(number)} if number is not None else {}
+            return {
+                "name": title,
+                "image": "docker.io/library/busybox:1.36",
+                "command": ["sh", "-c", script],
+                "resources": {"limits": limits},
+            }
+
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "containers": [container(*entry) for entry in (scripts or {"a": "sleep 3600"}).items()],
+                **({"initContainers": [container(*entry) for entry in init]} if init else {}),
+                **(spec or {}),
+            },
+        }
+
+    return make

@@ -84,7 +84,9 @@ def test_cpus_are_packed(available, number, expected):
 
 
 def test_too_few_cpus():
-    with pytest.raises(PeerError, match="not enough cpus available to satisfy request: requested=3, available=2"):
+    with pytest.raises(
+        PeerError, match="not enough cpus available to satisfy request: requested=3, available=2"
+    ):
         take_packed(TWO, parse_cpus("0-1"), 3)
 
 
