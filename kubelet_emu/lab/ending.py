@@ -6,48 +6,25 @@ that can no longer come about, because every pod has ended without it, ends the 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import trio
-from attrs import frozen
 
 from kubelet_emu.lab.until import (
     ENDED_QUIET_SECONDS,
     SETTLED_QUIET_SECONDS,
+    Ending,
+    EndingKind,
     Until,
     UntilDuration,
     UntilSettled,
+    has_ended,
     is_visible_change,
     pods_satisfy,
 )
 from kubelet_emu.trace.schema import Record
 
-__all__ = ["EndWatch", "Ending", "EndingKind", "has_ended"]
-
-EndingKind = Literal["settled", "reached", "time", "max-time", "unreachable", "interrupted"]
-
-_ENDED_PHASES = ("Succeeded", "Failed")
-
-
-@frozen
-class Ending:
-    """Why a run ended and when (seconds of the trace). ``as_asked``: it is what ``--until`` asked for."""
-
-    kind: EndingKind
-    at_seconds: float
-    quiet_since_seconds: float = 0.0
-    """When the last visible change was; the moment at which a settled node had settled."""
-
-    @property
-    def as_asked(self) -> bool:
-        """Whether the run ended as asked for."""
-        return self.kind in ("settled", "reached", "time")
-
-
-def has_ended(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod is in a phase that it never leaves (STA-202)."""
-    status: Mapping[str, Any] = pod.get("status") or {}
-    return status.get("phase") in _ENDED_PHASES
+__all__ = ["EndWatch"]
 
 
 class EndWatch:

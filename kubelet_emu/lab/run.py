@@ -21,14 +21,15 @@ from kubelet_emu.api.types import Pod
 from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.apiserver.store import WatchEvent
 from kubelet_emu.errors import CallerError, Problem
-from kubelet_emu.lab.ending import Ending, EndWatch
+from kubelet_emu.lab.ending import EndWatch
 from kubelet_emu.lab.expectations import Expectation, PodCheck, judge
 from kubelet_emu.lab.interrupts import Interrupts
 from kubelet_emu.lab.invariants import Verdict
-from kubelet_emu.lab.logs import InstanceLog, read_logs
+from kubelet_emu.lab.log_lines import InstanceLog
+from kubelet_emu.lab.logs import read_logs
 from kubelet_emu.lab.node import Node, NodeOptions
 from kubelet_emu.lab.static import StaticPods
-from kubelet_emu.lab.until import SETTLED, Until, UntilDuration
+from kubelet_emu.lab.until import SETTLED, Ending, Until, UntilDuration
 from kubelet_emu.trace.schema import Record, Trace
 from node_host.loop import Pace
 from node_host.loop import run as run_loop

@@ -31,7 +31,8 @@ from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.errors import CallerError, Problem
 from kubelet_emu.lab.checks import CheckResult, evaluate
 from kubelet_emu.lab.invariants import Verdict
-from kubelet_emu.lab.logs import InstanceLog, read_logs
+from kubelet_emu.lab.log_lines import InstanceLog
+from kubelet_emu.lab.logs import read_logs
 from kubelet_emu.lab.node import Node, NodeOptions
 from kubelet_emu.lab.run import innermost
 from kubelet_emu.lab.waiting import advance_until

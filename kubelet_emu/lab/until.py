@@ -5,7 +5,7 @@ A duration (``35s``, ``2m30s``), a phase (``Succeeded``), a condition (``Ready``
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
@@ -14,20 +14,27 @@ from kubelet_emu.errors import CallerError, Problem
 from kubelet_emu.trace.schema import Record
 
 __all__ = [
+    "ENDED_QUIET_SECONDS",
     "PHASES",
     "SETTLED",
     "SETTLED_QUIET_SECONDS",
+    "Ending",
+    "EndingKind",
     "Until",
     "UntilCondition",
     "UntilDuration",
     "UntilPhase",
     "UntilSettled",
+    "has_ended",
     "is_visible_change",
     "parse_until",
     "pods_satisfy",
 ]
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+ENDED_PHASES = ("Succeeded", "Failed")
+"""Phases that a pod never leaves."""
 
 SETTLED_QUIET_SECONDS = 600.0
 """Settled means: no API-visible change is due within this time."""
@@ -63,6 +70,30 @@ class UntilCondition:
 @frozen
 class UntilSettled:
     """Stop once no API-visible change is due within ten simulated minutes, probes aside."""
+
+
+EndingKind: TypeAlias = Literal["settled", "reached", "time", "max-time", "unreachable", "interrupted"]
+
+
+@frozen
+class Ending:
+    """Why a run ended and when (seconds of the trace). ``as_asked``: it is what ``--until`` asked for."""
+
+    kind: EndingKind
+    at_seconds: float
+    quiet_since_seconds: float = 0.0
+    """When the last visible change was; the moment at which a settled node had settled."""
+
+    @property
+    def as_asked(self) -> bool:
+        """Whether the run ended as asked for."""
+        return self.kind in ("settled", "reached", "time")
+
+
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is in a phase that it never leaves (RST-174)."""
+    status: Mapping[str, Any] = pod.get("status") or {}
+    return status.get("phase") in ENDED_PHASES
 
 
 Until = UntilDuration | UntilPhase | UntilCondition | UntilSettled

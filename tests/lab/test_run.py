@@ -10,7 +10,7 @@ import pytest
 from kubelet_emu.errors import CallerError
 from kubelet_emu.gates import Gates
 from kubelet_emu.lab.expectations import containers_in, read_expectations
-from kubelet_emu.lab.logs import parse_log
+from kubelet_emu.lab.log_lines import parse_log
 from kubelet_emu.lab.node import NodeOptions
 from kubelet_emu.lab.run import RunListener, RunOptions, as_document, opaque_processes, run
 from kubelet_emu.lab.until import parse_until

@@ -5,10 +5,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kubelet_emu.lab.ending import Ending, has_ended
 from kubelet_emu.lab.expectations import PodCheck
 from kubelet_emu.lab.invariants import Verdict
-from kubelet_emu.lab.logs import InstanceLog
+from kubelet_emu.lab.log_lines import InstanceLog
 from kubelet_emu.lab.report.kept import kept_over_restarts
 from kubelet_emu.lab.report.summary import (
     check_lines,
@@ -23,6 +22,7 @@ from kubelet_emu.lab.report.summary import (
 from kubelet_emu.lab.report.text import Line, Style, line, plain, seconds_text
 from kubelet_emu.lab.report.timeline import ASCII, UNICODE, Glyphs, timeline
 from kubelet_emu.lab.report.why import why_lines
+from kubelet_emu.lab.until import Ending, has_ended
 from kubelet_emu.trace.schema import Trace
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any, cast
 from kubelet_emu.lab.checks import Verdict as CheckVerdict
 from kubelet_emu.lab.expectations import PodCheck
 from kubelet_emu.lab.invariants import Verdict
-from kubelet_emu.lab.logs import InstanceLog
+from kubelet_emu.lab.log_lines import InstanceLog
 from kubelet_emu.lab.report.kept import Kept
 from kubelet_emu.lab.report.text import Line, Span, Style, line, rows, seconds_text, shorten, wrapped
 from kubelet_emu.printers.events import describe_events
