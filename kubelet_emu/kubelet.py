@@ -46,6 +46,7 @@ from kubelet_emu.kuberuntime.manager import KubeRuntime
 from kubelet_emu.kuberuntime.seams import NodeFacts
 from kubelet_emu.nodeobject import NodeShape, node_object
 from kubelet_emu.nodestatus import NodeReporter
+from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.pleg.diff import PlegEvent, PlegEventType
 from kubelet_emu.pleg.generic import GenericPleg
 from kubelet_emu.pod_manager import PodManager
@@ -160,7 +161,8 @@ class Kubelet:
         self.work_queue = WorkQueue()
         self.reasons = ReasonCache()
         self.events = PodEvents(api=api, clock=clock, rng=stream("events"), node_name=settings.node_name)
-        self.pull_secrets = PullSecrets(api=api, events=self.events)
+        self.objects = ObjectCache(api) if api is not None else None
+        self.pull_secrets = PullSecrets(objects=self.objects, events=self.events)
         self.loop = SyncLoop(
             clock=clock,
             rng=stream("syncloop"),
@@ -190,7 +192,7 @@ class Kubelet:
         self.volumes = VolumeManager(
             clock=clock,
             files=self._files,
-            api=api,
+            objects=self.objects,
             events=self.events,
             root_dir=settings.root_dir,
             host_root=settings.host_paths_root,
@@ -297,7 +299,7 @@ class Kubelet:
             probes=self.prober,
             settings=self.settings,
             volumes=self.volumes,
-            objects=ApiObjects(self._api),
+            objects=ApiObjects(self.objects),
             classes=RuntimeClasses(self._api) if self._api is not None else None,
             credentials=self.pull_secrets,
             pods=PodStates(lambda: self.workers),

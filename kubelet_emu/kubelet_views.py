@@ -10,6 +10,7 @@ from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.api.types import Pod
 from kubelet_emu.apiserver.client import ApiClient
 from kubelet_emu.errors import PeerError
+from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.pod_manager import PodManager
 from kubelet_emu.pod_update import full_name, is_static_pod
 from kubelet_emu.podworkers.workers import PodWorkers
@@ -50,16 +51,20 @@ class PodStates:
 class ApiObjects:
     """ConfigMaps and Secrets from the API for environment variables."""
 
-    def __init__(self, api: ApiClient | None) -> None:
-        self._api = api
+    def __init__(self, objects: ObjectCache | None) -> None:
+        self._objects = objects
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        obj = await self._api.get("ConfigMap", namespace, name) if self._api is not None else None
+        if self._objects is None:
+            raise PeerError(f"couldn't get configMap {namespace}/{name}, no kubeClient defined")
+        obj = await self._objects.get("ConfigMap", namespace, name)
         data: dict[str, object] = (obj or {}).get("data") or {}
         return None if obj is None else {key: str(value) for key, value in data.items()}
 
     async def secret(self, namespace: str, name: str) -> dict[str, bytes] | None:
-        obj = await self._api.get("Secret", namespace, name) if self._api is not None else None
+        if self._objects is None:
+            raise PeerError(f"couldn't get secret {namespace}/{name}, no kubeClient defined")
+        obj = await self._objects.get("Secret", namespace, name)
         return None if obj is None else secret_data(obj)
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubelet_emu.api.types import Pod
-from kubelet_emu.apiserver.client import ApiClient
-from kubelet_emu.apiserver.errors import ApiError
+from kubelet_emu.errors import PeerError
 from kubelet_emu.keyring import Keyring, keyring_of
 from kubelet_emu.kuberuntime.seams import PullCredential
+from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.seams import EventRecorder
 
 __all__ = ["PullSecrets"]
@@ -19,8 +19,8 @@ PODS_MAX = 4096
 class PullSecrets:
     """Implements ``kuberuntime.seams.PullCredentials``; without an API every secret is missing."""
 
-    def __init__(self, *, api: ApiClient | None, events: EventRecorder) -> None:
-        self._api = api
+    def __init__(self, *, objects: ObjectCache | None, events: EventRecorder) -> None:
+        self._objects = objects
         self._events = events
         self._keyrings: dict[str, Keyring] = {}
 
@@ -48,9 +48,9 @@ class PullSecrets:
         return keyring.matching(image) if keyring is not None else ()
 
     async def _read(self, namespace: str, name: str) -> dict[str, Any] | None:
-        if self._api is None:
+        if self._objects is None:
             return None
         try:
-            return await self._api.get("Secret", namespace, name)
-        except ApiError:
+            return await self._objects.get("Secret", namespace, name)
+        except PeerError:
             return None

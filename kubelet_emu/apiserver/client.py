@@ -36,10 +36,27 @@ class ApiClient:
         latency_seconds: tuple[float, float] = LATENCY_SECONDS,
     ) -> None:
         self.store = store
-        self.available = True
+        self._available = True
+        self._watches: list[Watch] = []
         self._clock = clock
         self._rng = rng
         self._latency_seconds = latency_seconds
+
+    @property
+    def available(self) -> bool:
+        """Whether the server can be reached. Setting it to False also ends all watches."""
+        return self._available
+
+    @available.setter
+    def available(self, value: bool) -> None:
+        self._available = value
+        if not value:
+            self.cut_watches()
+
+    def cut_watches(self) -> None:
+        """End all watches, as a lost connection does; what happened until they are made anew is not told."""
+        for watch in self._watches:
+            watch.drop()
 
     async def get(self, kind: str, namespace: str, name: str) -> Json | None:
         """The object, or None if there is none."""
@@ -99,9 +116,11 @@ class ApiClient:
         """A watch with the present objects first; ended when the block is left or the server goes away."""
         self._require()
         watch = self.store.watch(kind, wanted=wanted)
+        self._watches.append(watch)
         try:
             yield _Delivered(watch, self._delivery)
         finally:
+            self._watches.remove(watch)
             self.store.unwatch(kind, watch)
 
     async def _delivery(self) -> None:
@@ -122,7 +141,7 @@ class ApiClient:
             await self._clock.sleep(trip / 2)
 
     def _require(self) -> None:
-        if not self.available:
+        if not self._available:
             raise ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
 
 

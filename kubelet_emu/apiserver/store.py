@@ -87,6 +87,11 @@ class Watch:
         self._closed = True
         self._arrived.set()
 
+    def drop(self) -> None:
+        """End the subscription at once; what is still to be read is lost."""
+        self._pending.clear()
+        self.close()
+
     def __aiter__(self) -> "Watch":
         return self
 

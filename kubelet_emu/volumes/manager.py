@@ -12,8 +12,8 @@ import trio
 from attrs import define, field
 
 from kubelet_emu.api.types import Pod
-from kubelet_emu.apiserver.client import ApiClient
-from kubelet_emu.apiserver.errors import ApiError
+from kubelet_emu.errors import PeerError
+from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.seams import EventRecorder
 from kubelet_emu.volumes.content import (
     Payload,
@@ -69,7 +69,7 @@ class VolumeManager:
         *,
         clock: NodeClock,
         files: Files,
-        api: ApiClient | None,
+        objects: ObjectCache | None,
         events: EventRecorder,
         root_dir: str,
         host_root: str = "",
@@ -77,7 +77,7 @@ class VolumeManager:
     ) -> None:
         self._clock = clock
         self._files = files
-        self._api = api
+        self._objects_of_api = objects
         self._events = events
         self._root_dir = root_dir
         self._host_root = host_root
@@ -258,12 +258,14 @@ class VolumeManager:
                     wanted.append(("Secret", source.secret.name or ""))
         found: dict[tuple[str, str], Json | None] = {}
         for kind, name in wanted:
-            if self._api is None:
+            if self._objects_of_api is None:
                 raise VolumeError(f'{kind.lower()} "{name}" not found: this kubelet has no API server')
             try:
-                found[kind, name] = await self._api.get(kind, pod.metadata.namespace or "default", name)
-            except ApiError as error:
-                raise VolumeError(f"failed to get {kind.lower()} {name}: {error}") from error
+                found[kind, name] = await self._objects_of_api.get(
+                    kind, pod.metadata.namespace or "default", name
+                )
+            except PeerError as error:
+                raise VolumeError(str(error)) from error
         return lambda kind, name: found.get((kind, name))
 
     def _check_host_path(self, planned: PlannedVolume) -> None:
