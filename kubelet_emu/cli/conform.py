@@ -60,6 +60,12 @@ Examples:
     help="Folder of your own recordings (ID.jsonl, ID.RUN.jsonl). Default: those that ship.",
 )
 @click.option(
+    "--traces",
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    metavar="DIR",
+    help="Keep the trace of each run there, as ID.SEED.jsonl: to read, or as recordings.",
+)
+@click.option(
     "--seeds",
     metavar="SEEDS",
     help="Run exactly these: 7, 1-5 or 1,4,9. Default: 1, then up to 20 until a recording matches.",
@@ -122,6 +128,7 @@ def command(
     rules: tuple[str, ...],
     against: Literal["recordings", "expectations", "both"] | None,
     recordings: Path | None,
+    traces: Path | None,
     seeds: str | None,
     all_seeds: bool,
     transport: Literal["memory", "grpc"],
@@ -153,7 +160,7 @@ def command(
         click.echo(listing(scenarios), nl=False)
         return 0
     judging = _judging(against, recordings, seeds, all_seeds, foreign=bool(cri_endpoint))
-    bench = _bench(transport, latency, cri_endpoint, rate)
+    bench = _bench(transport, latency, cri_endpoint, rate, traces)
     if explain:
         text, fine = explained(bench, judging, scenarios[0])
         click.echo(text, nl=False)
@@ -190,7 +197,9 @@ def _chosen(
     return select([*words, *areas, *ids, *rules], rules=fired_in())
 
 
-def _bench(transport: "Transport", latency: str, cri_endpoint: str, rate: float | None) -> "Bench":
+def _bench(
+    transport: "Transport", latency: str, cri_endpoint: str, rate: float | None, traces: Path | None
+) -> "Bench":
     from cri_fake.latency import make_latency
     from kubelet_emu.lab.conform_run import Bench, probed
     from node_host.randoms import Randoms
@@ -207,6 +216,7 @@ def _bench(transport: "Transport", latency: str, cri_endpoint: str, rate: float 
         latency=latency,
         cri_endpoint=cri_endpoint.removeprefix("unix://"),
         rate=rate or 0.0,
+        traces=traces,
     )
     return probed(bench) if cri_endpoint else bench
 

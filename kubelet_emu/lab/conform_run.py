@@ -33,6 +33,7 @@ from kubelet_emu.lab.runner import run_scenario
 from kubelet_emu.lab.scenarios import Scenario
 from kubelet_emu.lab.side_by_side import run_side_by_side, sharing
 from kubelet_emu.settings import KubeletSettings
+from kubelet_emu.trace.ndjson import write_lines
 from kubelet_emu.trace.schema import Trace
 from node_host.clock import DEFAULT_EPOCH_NS, NodeClock, shared_epoch_ns
 from node_host.loop import Pace, run
@@ -61,6 +62,8 @@ class Bench:
     rate: float = 0.0
     offers: frozenset[str] = frozenset()
     settings: KubeletSettings = field(factory=KubeletSettings)
+    traces: Path | None = None
+    """Folder for the trace of each run, ``ID.SEED.jsonl``; such files can serve as recordings."""
 
     @property
     def virtual(self) -> bool:
@@ -73,7 +76,19 @@ class Bench:
         if lacking:
             raise ScenarioSkipped(lacking)
         with single_error():
-            return run_scenario(scenario, self.options(seed), pace=self.pace, rate=self.rate or 1.0)
+            trace = run_scenario(scenario, self.options(seed), pace=self.pace, rate=self.rate or 1.0)
+        self.keep(scenario, seed, trace)
+        return trace
+
+    def keep(self, scenario: Scenario, seed: int, trace: Trace) -> None:
+        """Write a trace down, if traces are kept; raises ``CallerError`` if that is not possible."""
+        if self.traces is None:
+            return
+        path = self.traces / f"{scenario.id}.{seed}.jsonl"
+        try:
+            path.write_text("".join(write_lines(trace)), encoding="utf-8")
+        except OSError as error:
+            raise CallerError([Problem(f"cannot be written: {error.strerror}", file=str(path))]) from None
 
     @property
     def pace(self) -> Pace:
@@ -288,6 +303,7 @@ class _GroupRunner:
         outcome = self._traces[seed]
         if isinstance(outcome, KubeletEmuError):
             raise outcome
+        self._bench.keep(scenario, seed, outcome[scenario.id])
         return outcome[scenario.id]
 
 

@@ -125,6 +125,16 @@ def test_the_first_difference_is_shown_side_by_side(mine, tmp_path):
     assert code == 0
 
 
+def test_traces_that_were_kept_are_recordings(mine, tmp_path):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    assert call(str(mine()), "--traces", str(kept), "--seeds", "4,6")[0] == 0
+    assert [path.name for path in sorted(kept.iterdir())] == ["mine.4.jsonl", "mine.6.jsonl"]
+    code, out, _ = call(str(mine()), "--recordings", str(kept), "--seeds", "6")
+    assert code == 0
+    assert "matched (seed 6)" in out
+
+
 def test_all_seeds_are_run_where_asked_for(mine):
     code, out, _ = call(str(mine()), "--all-seeds", "-o", "json", "-j", "1")
     assert code == 0
