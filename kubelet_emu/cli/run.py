@@ -233,6 +233,8 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     settings = collect.read(lambda: given.read_settings(asked.config), KubeletSettings())
     gates = collect.read(lambda: given.read_gates(settings, asked.gate), Gates())
     shape = collect.read(lambda: given.read_node(asked.node), NodeShape())
+    if settings.max_pods != KubeletSettings().max_pods and "pods=" not in asked.node:
+        shape = evolve(shape, pods=settings.max_pods)
     told = collect.read(lambda: given.read_behaviours(asked.exits, asked.behaviour), Behaviours())
     until = collect.read(lambda: parse_until(asked.until), SETTLED)
     max_seconds = None

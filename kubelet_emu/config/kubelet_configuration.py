@@ -1,7 +1,7 @@
 """A KubeletConfiguration file to settings: strict, with every mistake at its line. (pure)
 
 Mirrors ``pkg/kubelet/kubeletconfig/configfiles`` and, for the fields that matter here,
-``pkg/kubelet/apis/config/validation``.
+``pkg/kubelet/apis/config/validation`` (NOD-95).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kubelet_emu.api.durations import parse_duration
 from kubelet_emu.api.quantity import Quantity
 from kubelet_emu.api.strict import nearest
 from kubelet_emu.api.yaml_source import Document, line_of, parse_documents
-from kubelet_emu.config.kubelet_fields import FIELDS, WITHOUT_EFFECT, Field
+from kubelet_emu.config.kubelet_fields import FIELDS, READ_APART, WITHOUT_EFFECT, Field
 from kubelet_emu.errors import CallerError, Problem
 from kubelet_emu.gates import DEFAULT_GATES, Gates
 from kubelet_emu.settings import KubeletSettings
@@ -25,7 +25,7 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 
 CRASH_LOOP_FIELD = "maxContainerRestartPeriod"
 CRASH_LOOP_SECONDS = (1.0, 300.0)
-"""Least and greatest ``crashLoopBackOff.maxContainerRestartPeriod`` (RST-115)."""
+"""Least and greatest ``crashLoopBackOff.maxContainerRestartPeriod`` (RST-110)."""
 
 _NANO = 1_000_000_000
 
@@ -93,6 +93,7 @@ class _Reader:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
         self.problems: list[Problem] = []
+        self._reserved_cpu = Quantity(0)
 
     def settings(self) -> KubeletSettings:
         changes: dict[str, Any] = {}
@@ -103,15 +104,23 @@ class _Reader:
                 changes["gates"] = self._gates(value)
             elif name == "crashLoopBackOff":
                 changes |= self._crash_loop(value)
+            elif name == "reservedMemory":
+                changes["reserved_memory"] = self._reserved_memory(value)
+            elif name in ("kubeReserved", "systemReserved"):
+                self._reserved(name, value)
             elif name in FIELDS:
                 changes |= self._field(name, FIELDS[name], value)
             else:
-                near = nearest(name, (*FIELDS, *WITHOUT_EFFECT, "featureGates", "crashLoopBackOff"))
+                near = nearest(name, (*FIELDS, *READ_APART, *WITHOUT_EFFECT))
                 hint = f'did you mean "{near}"?' if near else ""
                 self.problems.append(Problem(f'unknown field "{name}"', path=name, hint=hint))
+        parallel: int = changes.get("max_parallel_image_pulls", 0)
+        if parallel > 1 and self._given.get("serializeImagePulls") is None:
+            changes["serialize_image_pulls"] = False
+        if self._reserved_cpu.nanos:
+            changes["reserved_cpu"] = str(self._reserved_cpu)
         settings = evolve(KubeletSettings(), **changes)
-        parallel = self._given.get("maxParallelImagePulls")
-        if isinstance(parallel, int) and parallel > 1 and settings.serialize_image_pulls:
+        if parallel > 1 and settings.serialize_image_pulls:
             text = "maxParallelImagePulls cannot be larger than 1 unless serializeImagePulls is false"
             self.problems.append(Problem(text, path="maxParallelImagePulls"))
         return settings
@@ -156,6 +165,43 @@ class _Reader:
             self.problems += [evolve(problem, path="featureGates") for problem in error.problems]
             return Gates()
 
+    def _reserved(self, name: str, value: Any) -> None:
+        """``systemReserved`` and ``kubeReserved``: of what they set aside only CPUs matter here."""
+        for resource, text in self._mapping(name, value).items():
+            quantity = self._quantity(f"{name}.{resource}", text)
+            if resource == "cpu" and quantity is not None:
+                self._reserved_cpu = self._reserved_cpu + quantity
+
+    def _reserved_memory(self, value: Any) -> Mapping[int, Mapping[str, str]]:
+        if not isinstance(value, list):
+            self.problems.append(Problem("reservedMemory must be a list", path="reservedMemory"))
+            return {}
+        found: dict[int, Mapping[str, str]] = {}
+        for index, item in enumerate(cast("list[Any]", value)):
+            path = f"reservedMemory[{index}]"
+            given = self._mapping(path, item)
+            node = given.get("numaNode", 0)
+            if isinstance(node, bool) or not isinstance(node, int) or node < 0:
+                self.problems.append(Problem(f"{node!r} is no NUMA node", path=f"{path}.numaNode"))
+                continue
+            limits = self._mapping(f"{path}.limits", given.get("limits") or {})
+            read = {kind: self._quantity(f"{path}.limits.{kind}", text) for kind, text in limits.items()}
+            found[node] = {kind: str(quantity) for kind, quantity in read.items() if quantity is not None}
+        return found
+
+    def _mapping(self, path: str, value: Any) -> Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return cast("Mapping[str, Any]", value)
+        self.problems.append(Problem("must be a mapping", path=path))
+        return {}
+
+    def _quantity(self, path: str, value: Any) -> Quantity | None:
+        try:
+            return Quantity(value if isinstance(value, str | int) else str(value))
+        except CallerError as error:
+            self.problems.append(Problem(str(error), path=path))
+            return None
+
     def _crash_loop(self, value: Any) -> dict[str, Any]:
         path = f"crashLoopBackOff.{CRASH_LOOP_FIELD}"
         if not isinstance(value, Mapping):
@@ -191,7 +237,13 @@ def _read(field: Field, value: Any) -> Any:
             raise _Bad(f"{value!r} is not a whole number")
         return _typed(value, int, "a whole number")
     if field.kind == "string":
-        return _typed(value, str, "a text")
+        text: str = _typed(value, str, "a text")
+        if text and field.choices and text not in field.choices:
+            raise _Bad(f"{text!r} is not one of {', '.join(field.choices)}")
+        return text
+    if field.kind == "options":
+        options = cast("Mapping[str, Any]", _typed(value, Mapping, "a mapping of texts"))
+        return {name: str(option) for name, option in options.items()}
     if field.kind == "strings":
         if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
             raise _Bad(f"{value!r} is not a list of texts")

@@ -315,6 +315,9 @@ def test_the_nodes_shape_and_gates_matter(tmp_path):
     assert (
         "OutOfcpu" not in ke("run", manifest(tmp_path, wants), *FAST, "--node", "cpu=4", "--until", "9s").out
     )
+    config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 7\n"
+    ran = ke("run", manifest(tmp_path, DONE), *FAST, "--config", manifest(tmp_path, config, "kubelet.yaml"))
+    assert "pods 7)" in ran.out
     ruled = pod("    restartPolicy: Never\n" + RULES.format(action="RestartAllContainers", codes=1))
     ran = ke("run", manifest(tmp_path, ruled), *FAST, "--gate", "RestartAllContainersOnContainerExits=false")
     assert ran.code == 2
