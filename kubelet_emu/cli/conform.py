@@ -156,6 +156,8 @@ def command(
     if explain and (words or areas or ids or rules):
         raise CallerError("--explain takes one scenario by itself: leave the others away")
     scenarios = _chosen([explain] if explain else words, areas, ids, rules)
+    if explain and len(scenarios) != 1:
+        raise CallerError(f"--explain takes one scenario, {explain} names {len(scenarios)}")
     if list_only:
         click.echo(listing(scenarios), nl=False)
         return 0

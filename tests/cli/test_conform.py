@@ -186,6 +186,7 @@ def test_a_scenario_explained():
         (["--jobs", "0"], "--jobs"),
         (["--rate", "0"], "--rate"),
         (["-o", "xml"], "--output"),
+        (["--explain", "backoff"], "--explain takes one scenario, backoff names 2"),
         (["--explain", "init-serial-then-regular", "restart"], "--explain takes one scenario by itself"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
