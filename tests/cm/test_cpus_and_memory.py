@@ -84,9 +84,8 @@ def test_cpus_are_packed(available, number, expected):
 
 
 def test_too_few_cpus():
-    with pytest.raises(
-        PeerError, match="not enough cpus available to satisfy request: requested=3, available=2"
-    ):
+    text = "not enough cpus available to satisfy request: requested=3, available=2"
+    with pytest.raises(PeerError, match=text):
         take_packed(TWO, parse_cpus("0-1"), 3)
 
 
@@ -137,7 +136,8 @@ def test_DEV_170_the_static_policy_needs_a_reservation():
     with pytest.raises(CallerError) as caught:
         StaticCpuPolicy(TWO, reserved_cpus=0)
     assert str(caught.value) == (
-        "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero"
+        "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu "
+        "to be greater than zero"
     )
 
 
@@ -404,7 +404,6 @@ def test_policies_by_configuration():
     ],
 )
 def test_configurations_that_do_not_start(wrong):
+    given_settings = KubeletSettings(**wrong)
     with pytest.raises(CallerError):
-        settings_given = KubeletSettings(**wrong)
-        cpu_policy(settings_given, TWO)
-        memory_policy(settings_given, TWO)
+        _ = (cpu_policy(given_settings, TWO), memory_policy(given_settings, TWO))

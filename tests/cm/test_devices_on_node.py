@@ -463,7 +463,7 @@ def test_dev_026_the_end_of_an_old_plugin_closes_the_new_one(on_node, plugin, lo
     """Two plugins for one resource that overlap: when the first stops, the second is cut off too."""
 
     async def story(node):
-        first, second = node.fleet.plugins
+        first = node.fleet.plugins[0]
         await node.advance(5)
         first.stop()
         await node.advance(20)

@@ -242,16 +242,21 @@ class DeviceManager:
 
     def topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         """DEV-133; garbage is collected first."""
+        self._pending_uid = uid_of(pod)
         self.collect()
         return hints.container_hints(self.state, pod, container, self._machine)
 
     def pod_topology_hints(self, pod: Pod) -> ProviderHints:
         """DEV-136; garbage is collected first."""
+        self._pending_uid = uid_of(pod)
         self.collect()
         return hints.pod_hints(self.state, pod, self._machine)
 
     def collect(self) -> None:
-        """Drop what pods that are not active hold, once all sources are ready (DEV-063)."""
+        """Drop what pods that are not active hold, once all sources are ready (DEV-063).
+
+        The pod that was last in admission counts as active until another one is, as in a kubelet.
+        """
         if not self._seams.sources_ready():
             return
         active = {*self._seams.active_uids(), self._pending_uid}
