@@ -1,7 +1,7 @@
 """Timelines: the same bytes each time, everything in sight, readable when crowded, usable without eyes.
 
 Goal: the picture does not change unless somebody means it to. Method: golden files of recordings, which do
-not change themselves, and of one hand-written trace with every kind of record. After a wanted change look at the
+not change, and of one hand-written trace with every kind of record. After a wanted change look at the
 picture, then write the files anew: ``REWRITE_GOLDEN=1 pytest tests/lab/pictures``.
 """
 
