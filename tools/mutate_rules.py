@@ -6,9 +6,9 @@
 
 Every function, class or constant of ``kubelet_emu`` whose text cites a rule is changed in a few places: a
 comparison turned round, ``and`` for ``or``, a condition negated, a number off by one, a text altered, an
-element or a result dropped. For each change those tests run that execute the line, quickest first, in a process
-of their own. Results are kept for each piece of code by a digest of its text, so that a second run does only
-what has changed.
+element or a result dropped. For each change those tests run that execute the line, quickest first, in a
+process of their own. Results are kept for each piece of code by a digest of its text, so that a second run
+does only what has changed.
 
 ``--coverage`` is a database of ``coverage`` with one context a test (``tools/coverage_by_test.py`` is the
 plugin that makes it). Takes an hour on one core; by hand, not in CI.
@@ -32,9 +32,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 CITATION = re.compile(r"\b((?:RST|STA)-\d+[a-z]?)(?:\s+to\s+((?:RST|STA)-\d+))?")
-MUTANTS_MAX = 3
+MUTANTS_MAX = 2
 PIECES_FROM_ABOVE_MAX = 4
-TESTS_MAX = 40
+TESTS_MAX = 24
 TIMEOUT_SECONDS = 90.0
 COMPARISONS = {
     ast.Eq: ast.NotEq,
@@ -134,7 +134,7 @@ def pieces(path: Path) -> list[Piece]:
                 walk(node.body, f"{prefix}{node.name}.", inherited)
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
                 rules = cited(text)
-                if (rules or above) and node.value is not None:
+                if (rules or above) and node.value is not None and not ast.unparse(node).startswith("__"):
                     name = ast.unparse(node).split("=")[0].split(":")[0].strip()
                     piece(node, prefix + name, last, rules, above)
 
@@ -295,27 +295,40 @@ class Tests:
         return bool(name) and not any(word in name for word in self._without)
 
     def near(self, piece: Piece, line: int) -> list[str]:
-        """The same; for a line that no test enters by itself (a constant), what runs its module."""
+        """Tests that execute a line, those first that say they are about it: by a rule, then by the module.
+
+        For a line that no test enters by itself (a constant), what runs its module.
+        """
         found = self.of(piece.file, line)
-        if found:
-            return found
-        spread: dict[str, None] = {}
-        for names in self._by_line[piece.file].values():
-            spread.update(dict.fromkeys(name for name in names[:8] if self._counts(name)))
-        return sorted(spread, key=lambda name: ("golden" in name, name))
+        if not found:
+            spread: dict[str, None] = {}
+            for names in self._by_line[piece.file].values():
+                spread.update(dict.fromkeys(name for name in names if self._counts(name)))
+            found = sorted(spread)
+        words = [rule.lower().replace("-", "_") for rule in piece.rules]
+        stem = Path(piece.file).stem
+
+        def rank(name: str) -> int:
+            plain = name.lower().replace("-", "_")
+            if any(word in plain for word in words):
+                return 0
+            if "golden" in name or "_on_node" in name:
+                return 3
+            return 1 if stem in plain.partition("::")[0] else 2
+
+        return sorted(found, key=rank)
 
 
 def spread_over(names: list[str], most: int) -> list[str]:
-    """At most so many of them, the first ones of each test function before further parameters of one."""
-    groups: dict[str, list[str]] = {}
+    """At most so many of them, two of each test function before further parameters of one."""
+    taken: dict[str, int] = {}
+    first: list[str] = []
+    later: list[str] = []
     for name in names:
-        groups.setdefault(name.partition("[")[0], []).append(name)
-    chosen: list[str] = []
-    for turn in range(max(map(len, groups.values()), default=0)):
-        for group in groups.values():
-            if turn < len(group):
-                chosen.append(group[turn])
-    return chosen[:most]
+        function = name.partition("[")[0]
+        taken[function] = taken.get(function, 0) + 1
+        (first if taken[function] <= 2 else later).append(name)
+    return (first + later)[:most]
 
 
 def survives(piece: Piece, mutant: Mutant, tests: list[str], copy: Path) -> str:
@@ -380,6 +393,10 @@ def try_piece(piece: Piece, tests: Tests, copies: "list[Path]") -> dict[str, Any
         copies.append(copy)
 
 
+def _fired(path: Path | None) -> set[str]:
+    return {rule for rules in json.loads(path.read_text()).values() for rule in rules} if path else set()
+
+
 def main() -> None:
     """Try all pieces that have not been tried in their present form."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
@@ -392,14 +409,23 @@ def main() -> None:
     parser.add_argument(
         "--without", action="append", default=[], help="leave out tests with this in their id"
     )
+    parser.add_argument("--fired", type=Path, help="rules by scenario: those that fire are left out")
+    parser.add_argument("--again", action="store_true", help="retry pieces of which no test saw a change")
     options = parser.parse_args()
     known: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     results: dict[str, Any] = {}
     todo: list[tuple[str, Piece]] = []
+    fired = (
+        {rule for rules in json.loads(options.fired.read_text()).values() for rule in rules}
+        if options.fired
+        else set()
+    )
     for piece in all_pieces():
+        if not piece.rules - fired:
+            continue
         key = f"{piece.file}:{piece.name}"
         old = known.get(key)
-        if old is not None and old["digest"] == piece.digest:
+        if old is not None and old["digest"] == piece.digest and not (options.again and not old["seen"]):
             results[key] = {**old, "rules": sorted(piece.rules)}
         elif options.only in piece.file:
             todo.append((key, piece))

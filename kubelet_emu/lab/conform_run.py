@@ -277,7 +277,7 @@ def _beside(
         longest = max(scenario.run_for_seconds for scenario in group)
         names = ", ".join(scenario.id for scenario in group)
         begun(f"{len(group)} for {longest / (bench.rate or 1.0):.0f} s: {names}")
-        runner = _GroupRunner(bench, group)
+        runner = _GroupRunner(bench, group) if len(group) > 1 else bench.run
         for scenario in group:
             ready(_judge_one(bench, judging, scenario, runner))
 

@@ -128,7 +128,9 @@ class StatusManager:
         self._update(pod, status, forced=pod.metadata.deletion_timestamp is not None)
 
     def set_container_readiness(self, pod_uid: str, container_id: str, ready: bool) -> None:
-        """Store one container's readiness with the conditions that follow from it (STA-406)."""
+        """Store one container's readiness with the conditions that follow from it (STA-406,
+        STA-1222).
+        """
         pod, stored = self._pods.pod_by_uid(pod_uid), self._stored.get(pod_uid)
         if pod is None or stored is None:
             return
