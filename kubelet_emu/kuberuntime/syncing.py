@@ -374,7 +374,7 @@ class PodSyncer:
         return True
 
     def _check_backoff(self, container: Container) -> None:
-        """Raises ``StartError`` while the container has to wait (RST-111, RST-117, RST-142)."""
+        """Raises ``StartError`` while the container has to wait (RST-111, RST-115, RST-117, RST-142)."""
         parts, pod = self._parts, self._pod
         instances = self._status.instances(container.name)
         exited = next((item for item in instances if item.state is ContainerState.EXITED), None)

@@ -79,7 +79,7 @@ def _number(query: Mapping[str, str], name: str, *, least: int = 0) -> int | Non
 
 
 def instance_to_read(pod: Pod, status: PodStatus, name: str, *, previous: bool) -> str:
-    """The id, with its scheme, of the instance whose log is meant. Raises ``LogRefused``."""
+    """The id, with its scheme, of the instance whose log is meant (RST-152). Raises ``LogRefused``."""
     spec = pod.spec
     known = [*spec.containers, *spec.init_containers, *spec.ephemeral_containers]
     pod_name = pod.metadata.name

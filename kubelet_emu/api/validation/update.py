@@ -145,7 +145,7 @@ def _munged(new: PodSpec, old: PodSpec) -> PodSpec:
 def validate_pod_update(
     new: Pod, old: Pod, *, gates: Gates | None = None, options: Options | None = None
 ) -> tuple[FieldError, ...]:
-    """Every error of an update of the main resource (API-160 to API-163). Both pods are defaulted."""
+    """Every error of an update of the main resource (API-160 to API-163, RST-007). Both are defaulted."""
     chosen = options or options_for(gates, old.spec)
     errors = validate_meta_update(new.metadata, old.metadata)
     errors += validate_metadata_and_spec(new, chosen)

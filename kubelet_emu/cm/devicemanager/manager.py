@@ -175,7 +175,7 @@ class DeviceManager:
         )
 
     def plugin_listed(self, resource: str, devices: Sequence[Device]) -> None:
-        """DEV-040: take the list, queue pods, write the checkpoint."""
+        """DEV-040, STA-1005: take the list, queue pods, write the checkpoint."""
         effect = self.state.listed(resource, devices)
         if effect.pods and not self._seams.pods_changed(effect.pods):
             self._note("device update queue is full, pod updates are discarded", resource)
