@@ -7,7 +7,7 @@ kubelet process would: to restart it, cancel ``run`` and make a new one over the
 """
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -268,8 +268,13 @@ class Kubelet:
                 sources_ready=self._sources_ready,
                 active_pods=lambda: self.housekeeper.active_pods(),
                 pods_changed=self._on_devices_changed,
+                get_claim=self._get_claim if self._api is not None else None,
             ),
         )
+
+    async def _get_claim(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        assert self._api is not None
+        return await self._api.get("ResourceClaim", namespace, name)
 
     def _make_reporter(self, api: ApiClient) -> NodeReporter:
         return NodeReporter(
@@ -305,6 +310,7 @@ class Kubelet:
             pods=PodStates(lambda: self.workers),
             on_sandbox_ready=self._on_sandbox_ready,
             options=self.containers,
+            dynamic=self.containers,
             lifecycle=self.containers,
             node=NodeFacts(allocatable=self._shape.allocatable()),
         )
@@ -332,6 +338,7 @@ class Kubelet:
                 reconcile_mirror=self._reconcile_mirror if self._api is not None else None,
                 resize_conditions=lambda pod: self.status.get_pod_resize_conditions(uid_of(pod)),
                 device_health=self.containers.device_health,
+                unprepare_resources=self.containers.unprepare,
             ),
         )
 

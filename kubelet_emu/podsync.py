@@ -55,6 +55,8 @@ class SyncSeams:
     resize_conditions: Callable[[Pod], tuple[PodCondition, ...]]
     device_health: Callable[[Pod], Mapping[str, Sequence[ResourceStatus]]]
     take_pull_secrets: Callable[[Pod], Awaitable[None]]
+    unprepare_resources: Callable[[Pod], Awaitable[None]]
+    """Gives back claims; raises ``PeerError``, and the sync is tried again (DEV-156)."""
 
 
 class PodSync:
@@ -164,6 +166,10 @@ class PodSync:
             return SyncError(
                 f"detected running containers after a successful KillPod, CRI violation: [{listed}]"
             )
+        try:
+            await self._seams.unprepare_resources(pod)
+        except PeerError as error:
+            return SyncError(str(error))
         self._status.set_pod_status(pod, self._generate(pod, fresh, pod_is_terminal=True).status)
         return None
 

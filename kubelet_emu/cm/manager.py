@@ -5,10 +5,11 @@ implements ``ContainerOptions`` and ``InternalLifecycle`` of ``kubelet_emu.kuber
 admission, for node status and for the device part of pod status.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.admission import Refusal, allocation_refused
@@ -18,6 +19,8 @@ from kubelet_emu.cm.cpumanager.manager import CpuManager, PodsView
 from kubelet_emu.cm.devicemanager.manager import DeviceManager, DeviceSeams, Quirks
 from kubelet_emu.cm.devicemanager.plugin_handler import PLUGIN_TYPE, DevicePluginHandler
 from kubelet_emu.cm.devicemanager.state import Capacity
+from kubelet_emu.cm.dra.manager import DraManager, DraSeams
+from kubelet_emu.cm.dra.plugins import PLUGIN_TYPE as DRA_PLUGIN_TYPE
 from kubelet_emu.cm.machine import MachineTopology
 from kubelet_emu.cm.memorymanager.manager import MemoryManager
 from kubelet_emu.cm.pluginmanager.manager import PluginManager
@@ -53,6 +56,12 @@ class ManagerSeams:
     sources_ready: Callable[[], bool]
     active_pods: Callable[[], Collection[Pod]]
     pods_changed: Callable[[Sequence[str]], bool]
+    get_claim: Callable[[str, str], Awaitable[Mapping[str, Any] | None]] | None = None
+    """Reads a ResourceClaim by namespace and name; None where there is no API."""
+
+
+async def _no_claim(namespace: str, name: str) -> Mapping[str, Any] | None:
+    return None
 
 
 class ContainerManager:
@@ -96,6 +105,20 @@ class ContainerManager:
             health_in_status=settings.gates.enabled("ResourceHealthStatus"),
             quirks=quirks,
         )
+        self.claims = DraManager(
+            root_dir=settings.root_dir,
+            files=files,
+            transport=wires.transport,
+            clock=clock,
+            nursery=nursery,
+            recorder=recorder,
+            seams=DraSeams(
+                get_claim=seams.get_claim or _no_claim,
+                sources_ready=seams.sources_ready,
+                active_uids=lambda: [uid_of(pod) for pod in seams.active_pods()],
+                pods_changed=seams.pods_changed,
+            ),
+        )
         pods = PodsView(
             sources_ready=seams.sources_ready,
             active_pods=seams.active_pods,
@@ -133,7 +156,10 @@ class ContainerManager:
             folders=wires.folders,
             clock=clock,
             recorder=recorder,
-            handlers={PLUGIN_TYPE: DevicePluginHandler(self.devices.clients)},
+            handlers={
+                PLUGIN_TYPE: DevicePluginHandler(self.devices.clients),
+                DRA_PLUGIN_TYPE: self.claims.plugins,
+            },
         )
 
     async def run(
@@ -152,6 +178,7 @@ class ContainerManager:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.devices.run)
                 nursery.start_soon(self.plugins.run)
+                nursery.start_soon(self.claims.run)
                 nursery.start_soon(self.cpus.run, runtime, self._at_start.by_id())
                 task_status.started()
         except* OSError as problem:
@@ -187,8 +214,18 @@ class ContainerManager:
     # -- starts and ends of containers --
 
     async def options(self, pod: Pod, container: Container) -> RunOptions:
-        """GetResources (DEV-100)."""
-        return await self.devices.options(pod, container)
+        """GetResources: what claims give comes before what device plugins give (DEV-100, DEV-106)."""
+        claimed = self.claims.cdi_devices(pod, container)
+        options = await self.devices.options(pod, container)
+        return evolve(options, cdi_devices=(*claimed, *options.cdi_devices)) if claimed else options
+
+    async def prepare(self, pod: Pod) -> None:
+        """Prepare a pod's claims before its sandbox is made (DEV-152)."""
+        await self.claims.prepare(pod)
+
+    async def unprepare(self, pod: Pod) -> None:
+        """Give a pod's claims back after its containers have stopped (DEV-156)."""
+        await self.claims.unprepare(pod)
 
     def pre_create(self, pod: Pod, container: Container) -> Mapping[str, str]:
         """CPUs and memory nodes that are pinned (DEV-172, DEV-174)."""
@@ -212,5 +249,9 @@ class ContainerManager:
         return self.devices.capacity()
 
     def device_health(self, pod: Pod) -> Mapping[str, Sequence[ResourceStatus]]:
-        """``allocatedResourcesStatus`` by container."""
-        return self.devices.health(pod)
+        """``allocatedResourcesStatus`` by container: device plugins, then claims (DEV-120, DEV-124)."""
+        found = self.devices.health(pod)
+        claimed = self.claims.device_health(pod)
+        if not claimed or not self._settings.gates.enabled("ResourceHealthStatus"):
+            return found
+        return {name: (*found.get(name, ()), *claimed.get(name, ())) for name in {**found, **claimed}}

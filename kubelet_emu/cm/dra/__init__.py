@@ -1,0 +1,1 @@
+"""Dynamic resource allocation, the kubelet's side (mirrors ``pkg/kubelet/cm/dra``)."""
