@@ -16,6 +16,7 @@ from attrs import evolve
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.admission import Refusal, rejected_status
 from kubelet_emu.admitting import Admitter
+from kubelet_emu.allocation import Allocations, ResourceRecords
 from kubelet_emu.api.codec import from_json, pod_to_json
 from kubelet_emu.api.times import format_seconds
 from kubelet_emu.api.types import Node, Pod
@@ -198,6 +199,16 @@ class Kubelet:
             host_root=settings.host_paths_root,
             downward_files=lambda pod, items, mode: downward_files(pod, items, mode, self._env_context),
         )
+        self.actuated = ResourceRecords(self._files, f"{settings.root_dir}/actuated_pods_state")
+        self.allocation = Allocations(
+            promised=ResourceRecords(self._files, f"{settings.root_dir}/allocated_pods_state"),
+            actuated=self.actuated,
+            statuses=self.status,
+            events=self.events,
+            node=self._node,
+            active=lambda: self.housekeeper.active_pods(),
+            sync=lambda pod: self._update_worker(UpdateType.UPDATE, pod),
+        )
         self.containers = self._make_containers(nursery)
         self.runtime = self._make_runtime(stream, nursery)
         self.logs = ContainerLogManager(
@@ -232,7 +243,7 @@ class Kubelet:
             recorder=recorder,
             seams=HousekeepingSeams(
                 cleanup_probes=self.prober.clean_up_pods,
-                remove_orphaned_statuses=self.status.remove_orphaned_statuses,
+                remove_orphaned_statuses=self._forget_all_but,
                 cleanup_pod_dirs=self._clean_up_pod_dirs,
                 delete_mirror=self._delete_mirror,
                 collect_backoff=self.runtime.collect_backoff,
@@ -246,7 +257,7 @@ class Kubelet:
             clock=clock,
             gates=settings.gates,
             node=self._node,
-            active=self.housekeeper.active_pods,
+            active=self.allocation.active,
         )
         self.config = PodConfig(
             sources=self._source_names(),
@@ -307,6 +318,7 @@ class Kubelet:
             objects=ApiObjects(self.objects),
             classes=RuntimeClasses(self._api) if self._api is not None else None,
             credentials=self.pull_secrets,
+            actuated=self.actuated,
             pods=PodStates(lambda: self.workers),
             on_sandbox_ready=self._on_sandbox_ready,
             options=self.containers,
@@ -322,6 +334,7 @@ class Kubelet:
             status=self.status,
             volumes=self.volumes,
             prober=self.prober,
+            allocation=self.allocation,
             fill_probes=self.prober.update_pod_status,
             runtime=self.runtime,
             reasons=self.reasons,
@@ -499,6 +512,8 @@ class Kubelet:
         elif update.op in (Op.UPDATE, Op.DELETE):
             for pod in update.pods:
                 self.pods.put(pod)
+                if not is_mirror_pod(pod):
+                    self.allocation.updated(pod)
                 self._update_worker(UpdateType.UPDATE, pod)
         elif update.op is Op.REMOVE:
             for pod in update.pods:
@@ -518,10 +533,11 @@ class Kubelet:
                 continue
             terminating = self.workers.termination_requested(uid_of(pod))
             if not terminating and not is_terminal_phase(phase_of(pod)):
-                refusal = await self.admitter.admit(pod)
+                refusal = await self.admitter.admit(self.allocation.allocated(pod))
                 if refusal is not None:
                     self._reject(pod, refusal)
                     continue
+                self.allocation.admitted(pod)
             self._update_worker(UpdateType.CREATE, pod)
 
     def _reconcile_pod(self, pod: Pod) -> None:
@@ -541,7 +557,9 @@ class Kubelet:
         self.pods.remove(pod)
         if is_mirror_pod(pod):
             self._update_worker(UpdateType.UPDATE, pod)
-        elif self._sources_ready():
+            return
+        self.allocation.removed(uid_of(pod))
+        if self._sources_ready():
             self.workers.update_pod(UpdatePodOptions(type=UpdateType.KILL, pod=pod))
 
     def _update_worker(self, update_type: UpdateType, pod: Pod) -> None:
@@ -581,6 +599,7 @@ class Kubelet:
                 self._recorder.fact("note", about="deletor", text="queue full, a removal is left to GC")
 
     async def _on_sync_tick(self, _: object) -> None:
+        self.allocation.retry_when_due(self._clock.elapsed_seconds())
         due = [self.pods.by_uid(uid) for uid in self.work_queue.take_due(self.stamps.now())]
         pods = [pod for pod in due if pod is not None]
         known = {uid_of(pod) for pod in pods}
@@ -638,6 +657,12 @@ class Kubelet:
     async def _on_housekeeping(self, _: object) -> None:
         if self._sources_ready():
             await self.housekeeper.run_pass()
+
+    def _forget_all_but(self, uids: Sequence[str]) -> None:
+        """Drop what is kept of pods that are gone: statuses, promises, user namespaces (POD-1001)."""
+        self.status.remove_orphaned_statuses(uids)
+        self.allocation.keep(set(uids))
+        self.runtime.keep_pods(set(uids))
 
     def _clean_up_pod_dirs(self, keep_uids: Sequence[str]) -> None:
         """Directories of pods that are gone, once no volume is left in them (POD-1003)."""

@@ -11,7 +11,13 @@ from typing import Protocol
 from attrs import evolve, frozen
 
 from kubelet_emu.api.types import Pod, PodCondition, PodStatus, ResourceStatus
-from kubelet_emu.container.runtime import ContainerState, RunningPod, RuntimePodStatus, SyncAction
+from kubelet_emu.container.runtime import (
+    ContainerState,
+    RunningPod,
+    RuntimePodStatus,
+    SyncAction,
+    SyncPodResult,
+)
 from kubelet_emu.deadline import DEADLINE_MESSAGE, DEADLINE_REASON
 from kubelet_emu.errors import PeerError
 from kubelet_emu.kuberuntime.reading import running_pod_of
@@ -27,7 +33,16 @@ from kubelet_emu.volumes.manager import VolumeManager, WaitInterrupted
 from kubelet_emu.volumes.plan import pod_dir
 from node_host.files import Files
 
-__all__ = ["PodSync", "Probing", "SyncSeams"]
+__all__ = ["Allocating", "PodSync", "Probing", "SyncSeams"]
+
+
+class Allocating(Protocol):
+    """What a sync asks of the promises of resources (NOD-70)."""
+
+    def allocated(self, pod: Pod) -> Pod: ...
+    def note_progress(self, pod: Pod, status: RuntimePodStatus) -> None: ...
+    def note_result(self, pod: Pod, result: SyncPodResult) -> bool: ...
+    def retry(self) -> None: ...
 
 
 class Probing(Protocol):
@@ -70,6 +85,7 @@ class PodSync:
         status: StatusManager,
         volumes: VolumeManager,
         prober: Probing,
+        allocation: Allocating,
         fill_probes: FillProbes,
         runtime: Runtime,
         reasons: ReasonCache,
@@ -83,6 +99,7 @@ class PodSync:
         self._status = status
         self._volumes = volumes
         self._prober = prober
+        self._allocation = allocation
         self._fill_probes = fill_probes
         self._runtime = runtime
         self._reasons = reasons
@@ -96,7 +113,8 @@ class PodSync:
     ) -> SyncOutcome:
         """Set the pod up, or find that it has ended (POD-601, RST-097, RST-129)."""
         del update_type  # it counts for metrics only (POD-307)
-        uid = pod.metadata.uid
+        uid, given, pod = pod.metadata.uid, pod, self._allocation.allocated(pod)
+        self._allocation.note_progress(pod, status)
         generated = self._generate(pod, status, pod_is_terminal=False)
         status = evolve(status, ips=tuple(entry.ip for entry in generated.status.pod_ips if entry.ip))
         self._status.set_pod_status(pod, generated.status)
@@ -120,13 +138,14 @@ class PodSync:
             pod, status, restart_all_containers=generated.restart_all_containers
         )
         self._reasons.update(uid, result)
+        again = self._allocation.note_result(pod, result) and not result.error
         if generated.restart_all_containers and not result.error:
-            removed = any(r.action is SyncAction.REMOVE_CONTAINER and not r.error for r in result.results)
-            if removed:
-                # Phase 2 of the full restart starts without waiting for the next resync (RST-133).
-                self._seams.request_update(
-                    UpdatePodOptions(type=UpdateType.UPDATE, pod=pod, mirror_pod=mirror_pod)
-                )
+            # Phase 2 of the full restart starts without waiting for the next resync (RST-133).
+            again = any(r.action is SyncAction.REMOVE_CONTAINER and not r.error for r in result.results)
+        if again:
+            self._seams.request_update(
+                UpdatePodOptions(type=UpdateType.UPDATE, pod=given, mirror_pod=mirror_pod)
+            )
         if result.error:
             return SyncOutcome(error=SyncError.of_result(result))
         if any(r.action is not SyncAction.CONFIG_POD_SANDBOX for r in result.results):
@@ -143,6 +162,7 @@ class PodSync:
         status_override: Callable[[PodStatus], PodStatus] | None,
     ) -> SyncError | None:
         """Stop all containers and see to it that they have stopped (POD-701)."""
+        pod = self._allocation.allocated(pod)
         generated = self._generate(pod, status, pod_is_terminal=False).status
         if status_override is not None:
             generated = status_override(generated)
@@ -183,6 +203,8 @@ class PodSync:
 
     async def sync_terminated_pod(self, pod: Pod, status: RuntimePodStatus) -> SyncError | None:
         """Take away what the pod had on the node, then let its status go out as final (POD-704)."""
+        pod = self._allocation.allocated(pod)
+        self._allocation.retry()
         self._status.set_pod_status(pod, self._generate(pod, status, pod_is_terminal=True).status)
         await self._volumes.wait_for_unmount(pod)
         self._status.terminate_pod(pod)

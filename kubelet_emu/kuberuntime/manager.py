@@ -6,7 +6,7 @@ work: ``reading`` observes, ``actions`` decides, ``syncing`` acts step by step w
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypedDict, Unpack
 
 import trio
@@ -326,6 +326,11 @@ class KubeRuntime:
         """Release what is kept for a pod that is gone for good: its user namespace and resource records."""
         self._userns.pop(uid, None)
         self.actuated.forget(uid)
+
+    def keep_pods(self, uids: Collection[str]) -> None:
+        """Release what is kept for all pods but these."""
+        for uid in [uid for uid in self._userns if uid not in uids]:
+            self.forget_pod(uid)
 
     async def _run_command(self, container_id: str, command: Sequence[str]) -> bytes:
         try:

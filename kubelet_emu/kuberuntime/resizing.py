@@ -54,12 +54,18 @@ class Resizer:
             container.name: amounts(view.containers.get(container.name, container.resources))
             for container in pod.spec.containers
         }
+        done: dict[str, ResourceAmounts] = {}
         for resource in (MEMORY, CPU):
             wanted = _sum([_of(resource, amounts(container.resources)) for container in pod.spec.containers])
             current = _sum([_of(resource, part) for part in given.values()])
-            updates = actions.to_update.get(resource, ())
+            # Each call carries both resources, so the second must know of the first (CRI-152).
+            updates = tuple(
+                evolve(update, current=done.get(update.name, update.current))
+                for update in actions.to_update.get(resource, ())
+            )
             await self._one(pod, sandbox_id, resource, wanted, current, updates)
             given |= {update.name: _merged(given, update, resource) for update in updates}
+            done |= {update.name: _merged(done, update, resource) for update in updates}
         if actions.update_pod_level_resources and pod.spec.resources is not None:
             await self._sandbox(pod, sandbox_id)
             self._actuated.set_pod_level(pod.metadata.uid, pod.spec.resources)

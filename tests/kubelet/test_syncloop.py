@@ -1,5 +1,6 @@
 """POD-101 to POD-108: one event at a time, no order among channels, nothing while the runtime is ill."""
 
+import itertools
 import random
 
 import pytest
@@ -8,7 +9,6 @@ import trio
 from kubelet_emu.syncloop import CHANNEL_CAPACITY, Channel, SyncLoop
 from node_host.clock import NodeClock
 from node_host.loop import run
-import itertools
 
 
 class Bench:
