@@ -30,6 +30,7 @@ DEVICES: Mapping[str, str] = {
         "Devices come from those that the container holds already, then from those an init container of "
         "the pod held, then from free healthy ones that fit the topology and the plugin's preference."
     ),
+    "DEV-091": "A pod that cannot be given the devices it asks for is refused, with the reason of the table.",
     "DEV-122": "A pod whose device changed its health is synced, so that the change shows in its status.",
     "DEV-138": (
         "Topology hints of all resources are merged by cutting their sets of NUMA nodes; the narrowest "
@@ -39,6 +40,8 @@ DEVICES: Mapping[str, str] = {
     "DEV-13B": (
         "Under the policies restricted and single-numa-node a pod without a preferred placement is refused."
     ),
+    "DEV-152": "Claims are prepared right before a sandbox is made, once for the pod, not for each container.",
+    "DEV-153": "Claims are prepared driver by driver, and what was prepared before is not asked for again.",
     "DEV-202": (
         "A device belongs to one pod at a time, and a container keeps its devices as long as its pod is "
         "active."

@@ -9,6 +9,7 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,10 +82,12 @@ def call(channel, method, request, reply_type, service="v1beta1.DevicePlugin"):
 
 
 @pytest.fixture
-def kubelet_dir(tmp_path):
-    folder = tmp_path / "kubelet"
-    (folder / "device-plugins").mkdir(parents=True)
-    return folder
+def kubelet_dir():
+    """A folder with a short path: a socket's path has at most 107 bytes, and pytest's own folders are long."""
+    with tempfile.TemporaryDirectory(prefix="ke-") as name:
+        folder = Path(name) / "kubelet"
+        (folder / "device-plugins").mkdir(parents=True)
+        yield folder
 
 
 @pytest.fixture

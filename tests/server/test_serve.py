@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -311,8 +312,15 @@ def test_misuse(tmp_path_factory, capsys, monkeypatch, arguments, says):
     assert "Traceback" not in error
 
 
-def test_a_temporary_folder_goes_in_the_end(tmp_path_factory):
-    tmp_path = tmp_path_factory.mktemp("t")
+@pytest.fixture
+def short_folder():
+    """A folder whose path is short: sockets lie below it, and pytest's own folders are long."""
+    with tempfile.TemporaryDirectory(prefix="ke-") as name:
+        yield Path(name)
+
+
+def test_a_temporary_folder_goes_in_the_end(short_folder):
+    tmp_path = short_folder
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'proto'}{os.pathsep}{ROOT}", "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-m", "kubelet_emu", "serve", "--port", "0", "-q"],
