@@ -31,6 +31,11 @@ DEVICES: Mapping[str, str] = {
         "the pod held, then from free healthy ones that fit the topology and the plugin's preference."
     ),
     "DEV-091": "A pod that cannot be given the devices it asks for is refused, with the reason of the table.",
+    "DEV-043": "A device plugin that went away keeps its record for five minutes before its devices count as gone.",
+    "DEV-068": "When a plugin cannot allocate, the pod is refused with the plugin's own words.",
+    "DEV-071": "No two containers of a pod that may run at the same time hold the same device.",
+    "DEV-102": "A plugin that asks for it is called before every start of a container, in-place restarts included.",
+    "DEV-110": "Over restarts of every kind a container keeps the devices it was given at admission.",
     "DEV-122": "A pod whose device changed its health is synced, so that the change shows in its status.",
     "DEV-138": (
         "Topology hints of all resources are merged by cutting their sets of NUMA nodes; the narrowest "
