@@ -27,7 +27,7 @@ class ResizeConditions:
 def set_pending(
     conditions: ResizeConditions, *, reason: str, message: str, generation: int | None, now_ns: int
 ) -> tuple[ResizeConditions, bool]:
-    """Set PodResizePending; the flag tells whether its reason changed or it appeared.
+    """Set PodResizePending (STA-512); the flag tells whether its reason changed or it appeared.
 
     Every admission reason but Infeasible shows as Deferred. The new generation is always taken.
     """
@@ -49,7 +49,7 @@ def set_pending(
 def set_in_progress(
     conditions: ResizeConditions, *, reason: str, message: str, generation: int | None, now_ns: int
 ) -> tuple[ResizeConditions, bool]:
-    """Set PodResizeInProgress; empty texts keep earlier ones, the generation stays until it is cleared."""
+    """Set PodResizeInProgress (STA-513); empty texts keep earlier ones, the generation stays until cleared."""
     before = conditions.in_progress
     if before is None:
         condition = PodCondition(
