@@ -1,7 +1,7 @@
-"""A device plugin as grpcio's own documentation would write it: nothing of this project but message classes.
+"""A device plugin as the documentation of grpcio would write it; only the message classes are ours.
 
-Run as ``python plain_grpcio_plugin.py FOLDER RESOURCE MODE``; prints one line for each call. MODE is ``good``,
-``bad-version`` or ``bad-bytes`` (an id that is no UTF-8).
+Run as ``python plain_grpcio_plugin.py FOLDER RESOURCE MODE``; prints one line for each call. MODE is
+``good``, ``bad-version`` or ``bad-bytes`` (an id that is no UTF-8).
 """
 
 import sys

@@ -218,11 +218,16 @@ class DeviceManager:
         try:
             checkpoint = decode(self._files.read(path))
         except FileNotFoundError:
+            self._recorder.fact("checkpoint", do="missing")
             return
         except (OSError, PeerError) as error:
+            self._recorder.fact("checkpoint", do="refused")
             self._note(f"the checkpoint is not used: {error}")
             return
         restore(self.state, checkpoint, self._clock.elapsed_seconds())
+        self._recorder.fact(
+            "checkpoint", do="read", entries=len(checkpoint.entries or ()), resources=len(self.state.healthy)
+        )
 
     def _try_checkpoint(self) -> None:
         try:
@@ -295,7 +300,7 @@ class DeviceManager:
             choice = await self._choose(pod, request)
             if choice.ids:
                 allocated = True
-                await self._call_allocate(request, choice.ids)
+                await self._call_allocate(pod, request, choice.ids)
         if allocated:
             self._write_checkpoint()
 
@@ -313,8 +318,11 @@ class DeviceManager:
             "limit": request.limit,
             "healthy": len(state.healthy.get(resource, ())),
             "free": len(state.free(resource)),
+            "inUse": len(state.allocated.get(resource, ())),
+            "held": len(state.pods.allocated().get(resource, ())),
+            "stray": len(state.stray.get(resource, ())),
         }
-        choice = await self._drive(request)
+        choice = await self._drive(pod, request)
         outcome: dict[str, object] = {"devices": list(choice.ids)}
         if choice.error:
             outcome["error"] = choice.error
@@ -323,17 +331,17 @@ class DeviceManager:
             raise PeerError(choice.error)
         return choice
 
-    async def _drive(self, request: Request) -> Choice:
+    async def _drive(self, pod: Pod, request: Request) -> Choice:
         steps = choose(self.state, request)
         try:
             question = next(steps)
             while True:
-                question = steps.send(await self._preferred(question))
+                question = steps.send(await self._preferred(pod, request, question))
         except StopIteration as end:
             found: Choice = end.value
             return found
 
-    async def _preferred(self, question: Preference) -> Sequence[str]:
+    async def _preferred(self, pod: Pod, request: Request, question: Preference) -> Sequence[str]:
         """Ask the plugin if it wants to be asked (DEV-067)."""
         endpoint = self.state.endpoints.get(question.resource)
         if endpoint is None:
@@ -341,18 +349,20 @@ class DeviceManager:
         if not endpoint.preferred_available:
             return ()
         try:
-            return await self._live(endpoint).preferred(question)
+            where = {"pod": pod.metadata.name, "container": request.container}
+            return await self._live(endpoint).preferred(question, where)
         except (StatusError, PeerError) as error:
             raise PeerError(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from error
 
-    async def _call_allocate(self, request: Request, ids: Sequence[str]) -> None:
+    async def _call_allocate(self, pod: Pod, request: Request, ids: Sequence[str]) -> None:
         state, resource = self.state, request.resource
         endpoint = state.endpoints.get(resource)
         try:
             if endpoint is None:
                 raise PeerError(f"unknown Device Plugin {resource}")
             begun = self._clock.elapsed_seconds()
-            reply = await self._live(endpoint).allocate(ids)
+            where = {"pod": pod.metadata.name, "container": request.container}
+            reply = await self._live(endpoint).allocate(ids, where)
             count, total = self.allocation_seconds.get(resource, (0, 0.0))
             self.allocation_seconds[resource] = count + 1, total + self._clock.elapsed_seconds() - begun
         except (StatusError, PeerError) as error:
@@ -380,7 +390,7 @@ class DeviceManager:
         for resource, quantity in sorted(container.resources.limits.items()):
             if not self.state.is_plugin_resource(resource) or not quantity.value():
                 continue
-            await self._pre_start(uid, container.name, resource)
+            await self._pre_start(pod, container.name, resource)
             if active and self.state.pods.get(uid, container.name, resource) is None:
                 missing = True
         if missing:
@@ -390,7 +400,8 @@ class DeviceManager:
             self._note(f"container {container.name}: {clash}")
         return merged.options
 
-    async def _pre_start(self, uid: str, container: str, resource: str) -> None:
+    async def _pre_start(self, pod: Pod, container: str, resource: str) -> None:
+        uid = uid_of(pod)
         endpoint = self.state.endpoints.get(resource)
         if endpoint is None:
             raise PeerError(f"endpoint not found in cache for a registered resource: {resource}")
@@ -403,7 +414,8 @@ class DeviceManager:
                 f"container {container}, resource {resource}"
             )
         try:
-            await self._live(endpoint).pre_start(sorted(held.ids))
+            where = {"pod": pod.metadata.name, "container": container}
+            await self._live(endpoint).pre_start(sorted(held.ids), where)
         except (StatusError, PeerError) as error:
             raise PeerError(f"device plugin PreStartContainer rpc failed with err: {error}") from error
 

@@ -4,7 +4,7 @@ Mirrors ``plugin/v1beta1/client.go`` and ``endpoint.go`` of ``pkg/kubelet/cm/dev
 DEV-042, DEV-046). Every call that allocates or prepares is written into the trace, as a ``device`` record.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import trio
 
@@ -76,14 +76,17 @@ class PluginClient:
         except StatusError as error:
             self._note("ListAndWatch", error)
 
-    async def preferred(self, asked: Preference) -> list[str]:
-        """GetPreferredAllocation for one container; raises ``StatusError`` (DEV-067)."""
+    async def preferred(self, asked: Preference, where: Mapping[str, str]) -> list[str]:
+        """GetPreferredAllocation for one container; raises ``StatusError`` (DEV-067).
+
+        ``where`` names pod and container for the trace, here and below; the plugin never hears of them.
+        """
         question = {
             "avail": list(asked.available),
             "must": list(asked.must_include),
             "size": asked.size,
         }
-        self._recorder.fact("device", method="GetPreferredAllocation", resource=self.resource, req=[question])
+        self._tell("GetPreferredAllocation", where, req=[question])
         request = dp.PreferredAllocationRequest()
         request.container_requests.add(
             available_deviceIDs=asked.available,
@@ -97,9 +100,9 @@ class PluginClient:
             raise
         return list(reply.container_responses[0].deviceIDs) if reply.container_responses else []
 
-    async def allocate(self, ids: Sequence[str]) -> dp.AllocateResponse:
+    async def allocate(self, ids: Sequence[str], where: Mapping[str, str]) -> dp.AllocateResponse:
         """Allocate for one container; raises ``StatusError``. Without a deadline (DEV-069)."""
-        self._recorder.fact("device", method="Allocate", resource=self.resource, ids=[list(ids)])
+        self._tell("Allocate", where, ids=[list(ids)])
         request = dp.AllocateRequest()
         request.container_requests.add(devices_ids=ids)
         try:
@@ -108,9 +111,9 @@ class PluginClient:
             self._note("Allocate", error)
             raise
 
-    async def pre_start(self, ids: Sequence[str]) -> None:
+    async def pre_start(self, ids: Sequence[str], where: Mapping[str, str]) -> None:
         """PreStartContainer, within 30 s; raises ``StatusError``."""
-        self._recorder.fact("device", method="PreStartContainer", resource=self.resource, ids=list(ids))
+        self._tell("PreStartContainer", where, ids=list(ids))
         request = dp.PreStartContainerRequest(devices_ids=ids)
         try:
             await self._client.PreStartContainer(request, timeout_seconds=PRE_START_TIMEOUT_SECONDS)
@@ -121,6 +124,9 @@ class PluginClient:
     async def aclose(self) -> None:
         """Close the connection; its stream ends."""
         await self._channel.aclose()
+
+    def _tell(self, method: str, where: Mapping[str, str], **fields: object) -> None:
+        self._recorder.fact("device", method=method, resource=self.resource, **fields, **where)
 
     def _note(self, method: str, error: StatusError) -> None:
         self._recorder.fact("plugin", resource=self.resource, do="failed", method=method, error=str(error))

@@ -75,6 +75,8 @@ class DeviceState:
     allocated: dict[str, set[str]] = field(factory=_sets)
     pods: PodDevices = field(factory=PodDevices)
     endpoints: dict[str, Endpoint] = field(factory=dict[str, Endpoint])
+    stray: dict[str, set[str]] = field(factory=_sets)
+    """Ids marked in use that no assignment stands for yet, or any more (DEV-068, DEV-202 c)."""
     reusable_for: str = ""
     reusable: dict[str, set[str]] = field(factory=_sets)
 
@@ -181,14 +183,18 @@ class DeviceState:
                 by_node.setdefault(node, []).append(device)
         held = Held({node: tuple(some) for node, some in sorted(by_node.items())}, response)
         self.pods.insert(uid, container, resource, held)
+        self.stray.get(resource, set[str]()).difference_update(ids)
 
     def mark(self, resource: str, ids: Iterable[str]) -> None:
         """Take devices out of what is free."""
-        self.allocated.setdefault(resource, set()).update(ids)
+        new = set(ids) - self.allocated.setdefault(resource, set())
+        self.allocated[resource] |= new
+        self.stray.setdefault(resource, set()).update(new)
 
     def rebuild_allocated(self) -> None:
         """Forget every mark that no assignment stands for (DEV-063, DEV-068)."""
         self.allocated = self.pods.allocated()
+        self.stray = {}
 
     def collect(self, active: Collection[str]) -> tuple[str, ...]:
         """Drop the assignments of pods that are not active; the UIDs dropped (DEV-063)."""

@@ -11,6 +11,13 @@ from typing import Any
 from attrs import frozen
 
 from kubelet_emu.lab.invariants.base import Invariant, Violation
+from kubelet_emu.lab.invariants.devices import (
+    AllocateOnce,
+    DeviceBooks,
+    DevicesCounted,
+    DevicesDisjoint,
+    PreStartAtCreate,
+)
 from kubelet_emu.lab.invariants.kept import (
     AddressesUnique,
     CountsNeverFall,
@@ -44,6 +51,11 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     VolumesKept,
     DevicesKept,
     DevicesExclusive,
+    DevicesDisjoint,
+    DevicesCounted,
+    AllocateOnce,
+    PreStartAtCreate,
+    DeviceBooks,
     OneRunningInstance,
     InitInOrder,
     RegularAfterInit,

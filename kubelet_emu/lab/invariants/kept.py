@@ -137,6 +137,7 @@ def _devices(record: Record) -> dict[str, tuple[str, ...]]:
         ids = [
             f"{resource.get('name', '')}/{device.get('resourceID', '')}"
             for resource in shown["allocatedResourcesStatus"]
+            if not str(resource.get("name", "")).startswith("claim:")  # pods may share a claim
             for device in resource.get("resources", ())
         ]
         if ids:
@@ -147,13 +148,16 @@ def _devices(record: Record) -> dict[str, tuple[str, ...]]:
 class DevicesKept(Invariant):
     name = "devices-kept"
     rules = ("DEV-202", "RST-136")
-    text = "A container keeps its devices as long as its pod is there."
-    steps = (StepKind.SNAPSHOT,)
+    text = "A container keeps its devices as long as its pod is there, unless the checkpoint was lost."
+    steps = (StepKind.SNAPSHOT, StepKind.BOOKS_LOST)
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
     def check(self, step: Step) -> Iterable[str]:
+        if step.kind is StepKind.BOOKS_LOST:
+            self._held.clear()
+            return
         for name, devices in _devices(step.record).items():
             held = self._held.setdefault((step.pod.name, step.pod.uid, name), devices)
             if held != devices:
@@ -165,16 +169,24 @@ class DevicesExclusive(Invariant):
     name = "devices-exclusive"
     rules = ("DEV-202",)
     text = "A device belongs to at most one pod that has not ended."
-    steps = (StepKind.SNAPSHOT,)
+    steps = (StepKind.SNAPSHOT, StepKind.ALLOCATED, StepKind.BOOKS_LOST)
 
     def __init__(self) -> None:
         self._owner: dict[str, PodFacts] = {}
 
     def check(self, step: Step) -> Iterable[str]:
         pod, record = step.pod, step.record
-        if pod.terminal or record.get("deleted"):
+        if step.kind is StepKind.BOOKS_LOST:
+            self._owner.clear()
             return
-        for devices in _devices(record).values():
+        if step.kind is StepKind.ALLOCATED:
+            resource: str = record["inputs"]["resource"]
+            found = [[f"{resource}/{one}" for one in record["outcome"]["devices"]]]
+        elif pod.terminal or record.get("deleted"):
+            return
+        else:
+            found = _devices(record).values()
+        for devices in found:
             for device in devices:
                 owner = self._owner.get(device)
                 if owner is None or owner.acknowledged or owner.terminal:

@@ -31,6 +31,13 @@ class StepKind(StrEnum):
     START = "start"
     EXIT = "exit"
     REMOVE = "remove"
+    ALLOCATING = "allocating"
+    ALLOCATED = "allocated"
+    DEVICE_CALL = "device-call"
+    BOOKS_LOST = "books-lost"
+    PLUGIN = "plugin"
+    NODE = "node"
+    KUBELET = "kubelet"
 
 
 @define
@@ -142,6 +149,8 @@ class World:
 
     def __init__(self) -> None:
         self.pods: dict[str, PodFacts] = {}
+        self._nobody = PodFacts("")
+        """Stands for the pod in steps that concern none."""
         self._order = 0
 
     def feed(self, record: Record) -> list[Step]:
@@ -223,7 +232,29 @@ class World:
             outcome.get("startedTerminating") or outcome.get("state") in ("terminated", "finished")
         ):
             self._pod(record).acknowledge(record)
+        elif record["machine"] == "devicemanager":
+            pod = self._pod(record)
+            steps = [Step(StepKind.ALLOCATING, pod, record)]
+            return [*steps, Step(StepKind.ALLOCATED, pod, record)] if outcome.get("devices") else steps
         return []
+
+    def _device(self, record: Record) -> list[Step]:
+        if "pod" not in record and len(self.pods) != 1:
+            return []
+        return [Step(StepKind.DEVICE_CALL, self._pod(record), record)]
+
+    def _plugin(self, record: Record) -> list[Step]:
+        return [Step(StepKind.PLUGIN, self._nobody, record)]
+
+    def _node(self, record: Record) -> list[Step]:
+        return [Step(StepKind.NODE, self._nobody, record)] if "capacity" in record else []
+
+    def _checkpoint(self, record: Record) -> list[Step]:
+        """A kubelet that starts says what it has found of the former one's books."""
+        start = Step(StepKind.KUBELET, self._nobody, record)
+        if record.get("do") == "read":
+            return [start]
+        return [start, Step(StepKind.BOOKS_LOST, self._nobody, record)]
 
     # -- the runtime's side --
 
@@ -372,7 +403,11 @@ def evolve_sandbox(sandbox: SandboxFacts) -> SandboxFacts:
 _HANDLERS = {
     "action": World._action,
     "cri": World._cri,
+    "checkpoint": World._checkpoint,
     "decision": World._decision,
+    "device": World._device,
+    "node": World._node,
+    "plugin": World._plugin,
     "pod": World._snapshot,
     "process": World._process,
     "sandbox": World._sandbox_fact,
