@@ -19,6 +19,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "serve": ("kubelet_emu.cli.serve", "Serve a node in real time until stopped."),
     "timeline": ("kubelet_emu.cli.timeline", "Draw a run as an SVG picture, or several above each other."),
+    "view": ("kubelet_emu.cli.view", "Write a page to step through a run in the browser."),
     "lint": ("kubelet_emu.cli.lint", "Say what restarts of a manifest will be like, and what will surprise."),
     "version": ("kubelet_emu.cli.version", "Print the version and the Kubernetes release that is emulated."),
 }

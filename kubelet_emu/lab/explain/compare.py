@@ -38,7 +38,7 @@ def _told(story: Story, *, recorded: bool) -> list[Moment]:
     kinds = ("sync", "reset", "exit", "action", "invariant", "fault")
     told = [moment for moment in story.moments if moment.kind in kinds]
     told = [moment for moment in told if moment.did or moment.kind != "sync" or "back-off" in moment.title]
-    # What a recording cannot show (a killed container's end, how often a wait was tried again) is no difference.
+    # What a recording cannot show, such as the end of a killed container, is no difference.
     if recorded:
         told = [moment for moment in told if not moment.title.endswith("asked to.")]
     return told

@@ -1,0 +1,35 @@
+"""``kubelet-emu view``: a page to step through a run."""
+
+import click
+
+from kubelet_emu.cli.source import SOURCE_HELP, load_reading, source_options
+
+__all__ = ["command"]
+
+_EPILOG = f"""{SOURCE_HELP}
+
+\b
+Examples:
+  kubelet-emu view run.jsonl -o run.html
+  kubelet-emu view pod.yaml --exit main=42@5s -o run.html --open
+  kubelet-emu view recording:restart-all-regular-exit -o real.html
+"""
+
+
+@click.command("view", epilog=_EPILOG, context_settings={"max_content_width": 100})
+@click.argument("source", metavar="SOURCE")
+@click.option("--output", "-o", required=True, metavar="FILE", help="Where to; - for standard output.")
+@click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
+@source_options
+def command(source: str, output: str, show: bool, seed: int, exits: tuple[str, ...], until: str) -> None:
+    """Write one HTML file, without network: the run to play, step and search, with every part's state."""
+    from kubelet_emu.cli.timeline import write_output
+    from kubelet_emu.lab.explain.story import tell
+    from kubelet_emu.lab.pictures.page import page_html
+
+    write_output(output, page_html(tell(load_reading(source, seed=seed, exits=exits, until=until))))
+    if show and output != "-":
+        import webbrowser
+        from pathlib import Path
+
+        webbrowser.open(Path(output).resolve().as_uri())
