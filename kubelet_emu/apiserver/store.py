@@ -43,6 +43,7 @@ RESOURCES: Mapping[str, str] = {
     "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
     "RuntimeClass": "runtimeclasses",
 }
 """Kinds that can be stored and their resource names."""
@@ -240,7 +241,7 @@ class ApiStore:
         result: Json = dict(new)
         if kind == "Pod":
             result = prepare_pod_for_update(old, result, subresource=subresource)
-            if self._admit_update is not None and subresource != "status":
+            if self._admit_update is not None and subresource not in ("status", "binding"):
                 result = self._admit_update(old, result, subresource)
         if result == old:
             return old

@@ -26,7 +26,9 @@ from cri_fake.behaviours import Behaviours
 from cri_fake.latency import LatencyModel, make_latency
 from cri_fake.observe import RuntimeFact
 from cri_fake.runtime import FakeRuntime
+from devices.dra import DraDriver, DraSetup
 from devices.fleet import DeviceFleet
+from devices.places import Places
 from devices.setup import DeviceProblem, PluginSetup
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.api.codec import pod_from_json, pod_to_json
@@ -37,6 +39,7 @@ from kubelet_emu.apiserver.store import ApiStore
 from kubelet_emu.cm.devicemanager.constants import KUBELET_SOCKET, PLUGIN_DIR
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
+from kubelet_emu.lab.claims import ClaimKeeper
 from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.invariants import Monitor
@@ -105,6 +108,7 @@ class NodeOptions:
     warm_up: bool = True
     hold_calls: bool = False
     devices: tuple[PluginSetup, ...] = ()
+    drivers: tuple[DraSetup, ...] = ()
     plugin_sockets: bool = False
 
 
@@ -185,12 +189,14 @@ class Node:
         await self._connect(options)
         self.plugin_wires = make_wires(
             self.folder,
-            on_disk=bool(self.folder) and bool(options.devices or options.plugin_sockets),
+            on_disk=bool(self.folder)
+            and bool(options.devices or options.drivers or options.plugin_sockets),
             rooted=bool(options.cri_endpoint),
         )
         self._stack.push_async_callback(self._end_kubelet)
         await self._start_kubelet(up_for_seconds=UP_FOR_SECONDS if options.warm_up else 0.0)
         await self._start_devices(options)
+        await self._start_drivers(options)
         if options.warm_up:
             # Where a pod's creation falls between the kubelet's ticks is chance; here the seed's.
             await self.clock.sleep(self.randoms.stream("lab.phase").uniform(2.0, 4.0))
@@ -267,6 +273,33 @@ class Node:
                     await self.clock.sleep(0.01)
             if not options.static:
                 await self.kubelet.reporter.report()
+
+    async def _start_drivers(self, options: NodeOptions) -> None:
+        """Run DRA drivers, and what gives their devices to claims."""
+        self.drivers: dict[str, DraDriver] = {}
+        self._claims: ClaimKeeper | None = None
+        if not options.drivers:
+            return
+        keeper = self._claims = ClaimKeeper(
+            self.store,
+            options.drivers,
+            rng=self.randoms.stream("lab.claims"),
+            note=lambda text: self.recorder.fact("note", about="claims", text=text),
+        )
+        for setup in options.drivers:
+            driver = DraDriver(
+                setup,
+                transport=self.plugin_wires.transport,
+                clock=self.clock,
+                places=Places.below(self.settings.root_dir),
+                lookup=keeper.lookup(setup.driver),
+            )
+            self.drivers[setup.driver] = driver
+            await self._nursery.start(driver.run)
+        if options.warm_up:
+            with trio.move_on_after(READY_WAIT_SECONDS):
+                while not all(driver.registered for driver in self.drivers.values()):
+                    await self.clock.sleep(0.1)
 
     def _listed(self, resource: str) -> bool:
         return resource in self.kubelet.containers.devices.state.healthy
@@ -397,8 +430,8 @@ class Node:
         self.recorder.action("create", pod=metadata.get("name"), object={**obj, "metadata": metadata})
         if isinstance(self.files, HostPathFiles):
             self.files.allow(host_paths_of(obj))
-        stored = self.store.create("Pod", {**obj, "metadata": metadata})
-        return pod_from_json(stored)
+        create = self._claims.create_pod if self._claims is not None else partial(self.store.create, "Pod")
+        return pod_from_json(create({**obj, "metadata": metadata}))
 
     def apply_object(self, obj: Mapping[str, Any]) -> None:
         """Create another object that a pod refers to: a ConfigMap, a Secret …"""
