@@ -10,7 +10,7 @@ from typing import Protocol
 
 from attrs import evolve, frozen
 
-from kubelet_emu.api.types import Pod, PodCondition, PodStatus, ResourceStatus
+from kubelet_emu.api.types import ObjectMeta, Pod, PodCondition, PodStatus, ResourceStatus
 from kubelet_emu.container.runtime import (
     ContainerState,
     RunningPod,
@@ -127,9 +127,7 @@ class PodSync:
             return SyncOutcome(error=SyncError(text))
         if is_static_pod(pod) and self._seams.reconcile_mirror is not None:
             await self._seams.reconcile_mirror(pod, mirror_pod)
-        for part in ("", "/volumes", "/plugins"):
-            self._files.make_dirs(pod_dir(self._settings.root_dir, uid) + part, mode=0o750)
-        error = await self._wait_for_volumes(pod)
+        error = self._make_dirs(pod) or await self._wait_for_volumes(pod)
         if error is not None:
             return SyncOutcome(error=error)
         await self._seams.take_pull_secrets(pod)
@@ -198,6 +196,9 @@ class PodSync:
         try:
             await self._runtime.kill_pod(None, running_pod, grace_override_seconds=1)
         except PeerError as error:
+            known = ObjectMeta(name=running_pod.name, namespace=running_pod.namespace, uid=running_pod.uid)
+            pod = Pod(metadata=known)
+            self._events.event(pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
             return SyncError(f"error killing runtime pod: {error}")
         return None
 
@@ -208,6 +209,16 @@ class PodSync:
         self._status.set_pod_status(pod, self._generate(pod, status, pod_is_terminal=True).status)
         await self._volumes.wait_for_unmount(pod)
         self._status.terminate_pod(pod)
+        return None
+
+    def _make_dirs(self, pod: Pod) -> SyncError | None:
+        try:
+            for part in ("", "/volumes", "/plugins"):
+                self._files.make_dirs(pod_dir(self._settings.root_dir, pod.metadata.uid) + part, mode=0o750)
+        except OSError as error:
+            text = f"error making pod data directories: {error}"
+            self._events.event(pod, "Warning", "Failed", text)
+            return SyncError(text)
         return None
 
     async def _wait_for_volumes(self, pod: Pod) -> SyncError | None:

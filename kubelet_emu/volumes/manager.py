@@ -5,7 +5,8 @@ with volumes waits for a poll of 300 ms before its sandbox is made, a failing vo
 0.5, 1, 2 … s at the next 100 ms tick, and the wait of a sync ends after 123 s or when the pod is to go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import trio
@@ -17,7 +18,6 @@ from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.seams import EventRecorder
 from kubelet_emu.volumes.content import (
     Payload,
-    PayloadFile,
     VolumeError,
     config_map_payload,
     projected_payload,
@@ -52,7 +52,6 @@ class _Mounted:
     error: str = ""
     failures: int = 0
     retry_at_seconds: float = 0.0
-    payload_names: tuple[str, ...] = ()
 
 
 @define
@@ -84,7 +83,6 @@ class VolumeManager:
         self._downward_files = downward_files
         self._pods: dict[str, _PodVolumes] = {}
         self._work = trio.Event()
-        self._versions = 0
 
     def host_path(self, pod: Pod, volume_name: str) -> str | None:
         """Where a set-up volume lies on the node, None if the pod has none of that name."""
@@ -201,7 +199,7 @@ class VolumeManager:
             self._check_host_path(planned)
         elif planned.kind.rewritten:
             payload = await self._payload(pod, planned)
-            self._write_atomically(mounted, payload)
+            self._write_atomically(planned.host_path, payload)
         elif not self._files.exists(planned.host_path):
             self._files.make_dirs(planned.host_path, mode=0o777)
 
@@ -303,43 +301,56 @@ class VolumeManager:
             except OSError:
                 return
 
-    def _write_atomically(self, mounted: _Mounted, payload: Payload) -> None:
-        """Files in a fresh ``..<version>`` directory, reached through the ``..data`` link (VOL-05)."""
-        base = mounted.planned.host_path
+    def _write_atomically(self, base: str, payload: Payload) -> None:
+        """Files in a fresh timed directory, reached through the ``..data`` link (VOL-05).
+
+        What is there is read from the node's files, since a former kubelet may have written it.
+        """
         files = self._files
         files.make_dirs(base, mode=0o777)
-        if self._unchanged(base, payload):
-            return
-        self._versions += 1
-        version = f"..v{self._versions:09d}"
-        for path, item in payload.items():
-            parent, _, _ = f"{base}/{version}/{path}".rpartition("/")
-            files.make_dirs(parent, mode=0o755)
-            files.write(f"{base}/{version}/{path}", item.data, mode=item.mode)
-        files.make_dirs(f"{base}/{version}", mode=0o755)
         old = files.read_link(f"{base}/..data") if files.exists(f"{base}/..data") else ""
+        if old and self._unchanged(f"{base}/{old}", payload):
+            return
+        version = self._new_version(base)
+        files.make_dirs(f"{base}/{version}", mode=0o755)
+        for path, item in payload.items():
+            files.make_dirs(f"{base}/{version}/{path}".rpartition("/")[0], mode=0o755)
+            files.write(f"{base}/{version}/{path}", item.data, mode=item.mode)
         files.symlink(version, f"{base}/..data_tmp")
         if old:
             files.remove(f"{base}/..data")
         files.rename(f"{base}/..data_tmp", f"{base}/..data")
-        tops = tuple(dict.fromkeys(path.split("/")[0] for path in payload))
-        for name in mounted.payload_names:
+        tops = dict.fromkeys(path.split("/")[0] for path in payload)
+        shown = [name for name in files.list(base) if not name.startswith("..")]
+        for name in shown:
             if name not in tops:
                 files.remove(f"{base}/{name}")
         for name in tops:
-            if name not in mounted.payload_names:
+            if name not in shown:
                 files.symlink(f"..data/{name}", f"{base}/{name}")
-        mounted.payload_names = tops
         if old:
             files.remove_tree(f"{base}/{old}")
 
-    def _unchanged(self, base: str, payload: Payload) -> bool:
-        if not self._files.exists(f"{base}/..data"):
-            return False
-        return all(self._same(f"{base}/..data/{path}", item) for path, item in payload.items())
+    def _new_version(self, base: str) -> str:
+        now_ns = self._clock.now_ns()
+        moment = datetime.fromtimestamp(now_ns // 1_000_000_000, UTC).strftime("%Y_%m_%d_%H_%M_%S")
+        number = now_ns % 1_000_000_000
+        while self._files.exists(f"{base}/..{moment}.{number:09d}"):
+            number += 1
+        return f"..{moment}.{number:09d}"
 
-    def _same(self, path: str, item: PayloadFile) -> bool:
-        return self._files.exists(path) and self._files.read(path) == item.data
+    def _unchanged(self, folder: str, payload: Payload) -> bool:
+        """Whether the folder holds just these files, with this content."""
+        if sorted(self._paths(folder)) != sorted(payload):
+            return False
+        return all(self._files.read(f"{folder}/{path}") == item.data for path, item in payload.items())
+
+    def _paths(self, folder: str, under: str = "") -> Iterator[str]:
+        for name in self._files.list(folder):
+            if self._files.stat(f"{folder}/{name}").kind == "dir":
+                yield from self._paths(f"{folder}/{name}", f"{under}{name}/")
+            else:
+                yield under + name
 
 
 def _mode(value: int | None) -> int:

@@ -169,3 +169,100 @@ def test_volumes_go_with_the_pod(on_node, busybox):
         return there, node.files.exists(base), [pod.metadata.name for pod in node.pods()]
 
     assert on_node(story) == (True, False, [])
+
+
+def config_map(**data):
+    return {"kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": data}
+
+
+def mounting(busybox, script="sleep 3600"):
+    volumes = [{"name": "v", "configMap": {"name": "c"}}]
+    return busybox(spec={"volumes": volumes}, m={"script": script, "volumeMounts": MOUNT})
+
+
+def test_vol_05_a_key_that_goes_takes_its_file_along(on_node, busybox):
+    async def story(node):
+        node.apply_object(config_map(a="1", b="2"))
+        node.apply(mounting(busybox))
+        await node.advance(4)
+        node.store.patch("ConfigMap", "default", "c", {"data": {"b": None}})
+        await node.advance(100)
+        return await output(node, "p", "m", "ls", "/v")
+
+    assert on_node(story)[:2] == (0, "a\n")
+
+
+def test_vol_05_content_changed_while_the_kubelet_was_away_is_there_after_its_return(on_node, busybox):
+    async def story(node):
+        node.apply_object(config_map(a="1", b="2"))
+        node.apply(mounting(busybox))
+        await node.advance(4)
+        await node.stop_kubelet()
+        node.store.patch("ConfigMap", "default", "c", {"data": {"a": "new", "b": None, "c": "3"}})
+        await node.restart_kubelet()
+        await node.advance(10)
+        read = [(await output(node, "p", "m", "cat", f"/v/{name}"))[1] for name in ("a", "c")]
+        return read, await output(node, "p", "m", "ls", "/v"), events_of(node, "FailedMount")
+
+    read, listed, failed = on_node(story)
+    assert read == ["new", "3"]
+    assert listed[1] == "a\nc\n"
+    assert failed == []
+
+
+def test_vol_03_a_source_that_goes_while_the_pod_runs_is_told_and_the_files_stay(on_node, busybox):
+    async def story(node):
+        node.apply_object(config_map(a="1"))
+        node.apply(mounting(busybox))
+        await node.advance(4)
+        node.store.delete("ConfigMap", "default", "c")
+        await node.advance(100)
+        return await output(node, "p", "m", "cat", "/v/a"), events_of(node, "FailedMount")[0]["message"]
+
+    read, text = on_node(story)
+    assert read[:2] == (0, "1")
+    assert text == 'MountVolume.SetUp failed for volume "v" : configmap "c" not found'
+
+
+def test_vol_05_a_change_can_be_seen_by_a_script_that_looks_again(on_node, busybox):
+    async def story(node):
+        node.apply_object(config_map(a="1"))
+        node.apply(mounting(busybox, "while [ $(cat /v/a) = 1 ]; do sleep 1; done; exit 7"))
+        await node.advance(4)
+        node.store.patch("ConfigMap", "default", "c", {"data": {"a": "2"}})
+        await node.advance(100)
+        return node.pod("p").status.container_statuses[0]
+
+    assert on_node(story).restart_count >= 1
+
+
+def test_vol_01_a_deletion_ends_the_wait_for_a_volume(on_node, busybox):
+    async def story(node):
+        node.apply(mounting(busybox))
+        await node.advance(5)
+        node.delete("p")
+        await node.advance(5)
+        return [pod.metadata.name for pod in node.pods()]
+
+    assert on_node(story) == []
+
+
+def test_vol_01_a_wait_ends_after_two_minutes_and_three_seconds_and_begins_again(on_node, busybox):
+    async def story(node):
+        node.apply(mounting(busybox))
+        await node.advance(180)
+        requeued = [r for r in node.recorder.records if r["k"] == "requeue"]
+        found = [r for r in requeued if "unmounted volumes" in r["error"]]
+        node.apply_object(config_map(a="1"))
+        await node.advance(260)
+        return found[0]["t"], found[0]["error"], events_of(node, "FailedMount"), node.pod("p").status.phase
+
+    at, error, events, phase = on_node(story)
+    assert 123 <= at < 124
+    assert error == (
+        "unmounted volumes=[v], unattached volumes=[v], failed to process volumes=[]: "
+        "context deadline exceeded"
+    )
+    text = 'MountVolume.SetUp failed for volume "v" : configmap "c" not found'
+    assert {event["message"] for event in events} == {text}
+    assert phase == "Running"
