@@ -49,7 +49,7 @@ def set_pending(
 def set_in_progress(
     conditions: ResizeConditions, *, reason: str, message: str, generation: int | None, now_ns: int
 ) -> tuple[ResizeConditions, bool]:
-    """Set PodResizeInProgress (STA-513); empty texts keep earlier ones, the generation stays until cleared."""
+    """Set PodResizeInProgress (STA-513); empty texts keep earlier ones, the generation stays till cleared."""
     before = conditions.in_progress
     if before is None:
         condition = PodCondition(
