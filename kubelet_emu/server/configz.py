@@ -85,6 +85,7 @@ def configz(
 
 def _images_and_managers(settings: KubeletSettings) -> dict[str, Any]:
     options = dict(settings.topology_manager_policy_options)
+    cpu_options = dict(settings.cpu_manager_policy_options)
     return {
         "imageMinimumGCAge": "2m0s",
         "imageMaximumGCAge": "0s",
@@ -93,9 +94,10 @@ def _images_and_managers(settings: KubeletSettings) -> dict[str, Any]:
         "volumeStatsAggPeriod": "1m0s",
         "cgroupsPerQOS": settings.cgroups_per_qos,
         "cgroupDriver": "cgroupfs",
-        "cpuManagerPolicy": "none",
-        "cpuManagerReconcilePeriod": "10s",
-        "memoryManagerPolicy": "None",
+        "cpuManagerPolicy": settings.cpu_manager_policy,
+        **({"cpuManagerPolicyOptions": cpu_options} if cpu_options else {}),
+        "cpuManagerReconcilePeriod": duration(settings.cpu_manager_reconcile_period_seconds),
+        "memoryManagerPolicy": settings.memory_manager_policy,
         "topologyManagerPolicy": settings.topology_manager_policy,
         "topologyManagerScope": settings.topology_manager_scope,
         **({"topologyManagerPolicyOptions": options} if options else {}),

@@ -19,7 +19,7 @@ from kubelet_emu.kubelet import Kubelet
 from kubelet_emu.pod_update import is_static_pod, uid_of
 from kubelet_emu.server.log_request import LogRefused, instance_to_read
 from kubelet_emu.server.metrics import NodeState, ProbeCount
-from kubelet_emu.server.podresources import Assigned, DynamicClaim, MemoryBlock
+from kubelet_emu.server.podresources import Assigned, ClaimedDevice, DynamicClaim, MemoryBlock
 from node_host.clock import NodeClock
 
 __all__ = ["InstanceLog", "KubeletView"]
@@ -125,15 +125,28 @@ class KubeletView:
 
     def cpus(self, uid: str, container: str) -> Sequence[int]:
         """See ``ResourceView``."""
-        return ()
+        return sorted(self._kubelet.containers.cpus.state.get(uid, container) or ())
 
-    def memory(self, uid: str, container: str) -> Iterable[MemoryBlock]:
+    def memory(self, uid: str, container: str) -> Iterator[MemoryBlock]:
         """See ``ResourceView``."""
-        return ()
+        for block in self._kubelet.containers.memory.state.blocks(uid, container) or ():
+            yield MemoryBlock(block.kind, block.size, block.nodes)
 
-    def claims(self, pod: Pod, container: Container) -> Iterable[DynamicClaim]:
+    def claims(self, pod: Pod, container: Container) -> Iterator[DynamicClaim]:
         """See ``ResourceView``."""
-        return ()
+        for claim in self._kubelet.containers.claims.claims_of(pod, container):
+            devices = tuple(
+                ClaimedDevice(
+                    driver=driver,
+                    pool=device.pool,
+                    device=device.device,
+                    cdi_ids=device.cdi_ids,
+                    share_id=device.share_id,
+                )
+                for driver in sorted(claim.drivers)
+                for device in claim.drivers[driver]
+            )
+            yield DynamicClaim(name=claim.name, namespace=claim.namespace, devices=devices)
 
     def allocatable_devices(self) -> Iterator[Assigned]:
         """See ``ResourceView``; one with a topology without nodes is left out (DEV-144)."""
@@ -147,11 +160,14 @@ class KubeletView:
 
     def allocatable_cpus(self) -> Sequence[int]:
         """See ``ResourceView``."""
-        return ()
+        return sorted(self._kubelet.containers.cpus.allocatable())
 
-    def allocatable_memory(self) -> Iterable[MemoryBlock]:
+    def allocatable_memory(self) -> Iterator[MemoryBlock]:
         """See ``ResourceView``."""
-        return ()
+        for node, memory in sorted(self._kubelet.containers.memory.state.nodes.items()):
+            for kind, table in sorted(memory.memory.items()):
+                if table.allocatable:
+                    yield MemoryBlock(kind, table.allocatable, (node,))
 
     # -- metrics --
 
@@ -189,6 +205,7 @@ class KubeletView:
             pleg_last_seen_seconds=self._last_relist(),
             plugin_registrations=devices.registration.counts,
             plugin_allocations=devices.allocation_seconds,
+            claims_in_use=kubelet.containers.claims.in_use(),
             probes=tuple(
                 ProbeCount(
                     labels=(

@@ -3,7 +3,10 @@
 import pytest
 import trio
 
+from devices.dra import DraSetup
 from k8s_proto import podresources_v1_pb2 as pb
+from kubelet_emu.cm.machine import MachineTopology
+from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.server.podresources import (
     ClaimedDevice,
     DynamicClaim,
@@ -12,6 +15,7 @@ from kubelet_emu.server.podresources import (
     serve_pod_resources,
 )
 from kubelet_emu.server.view import KubeletView
+from kubelet_emu.settings import KubeletSettings
 from node_host.clock import NodeClock
 from node_host.loop import run
 from trio_grpc import Code, MemoryTransport, StatusError
@@ -193,3 +197,66 @@ def test_its_socket(on_node, widgets, pod):
             nursery.cancel_scope.cancel()
 
     on_node(story)
+
+
+def test_dev_146_exclusive_cpus_and_pinned_memory(on_node, pod, lister):
+    settings = KubeletSettings(
+        cpu_manager_policy="static",
+        reserved_cpus="0",
+        memory_manager_policy="Static",
+        reserved_memory={0: {"memory": "1Gi"}},
+    )
+    machine = MachineTopology(sockets=2, cores_per_node=2, memory_bytes=4 * 1024**3)
+    shape = NodeShape(cpu="4", memory="8Gi", machine=machine)
+    guaranteed = pod("g", main={"cpu": "2", "memory": "1Gi"})
+    shared = pod("s", main={"cpu": "500m", "memory": "1Gi"})
+
+    async def story(node, view):
+        node.apply(guaranteed)
+        node.apply(shared)
+        await node.advance(5)
+        async with lister(view, node.clock) as client:
+            reply = await client.List(pb.ListPodResourcesRequest())
+            found = {entry.name: entry.containers[0] for entry in reply.pod_resources}
+            assert len(found["g"].cpu_ids) == 2
+            assert not found["s"].cpu_ids
+            (block,) = found["g"].memory
+            assert (block.memory_type, block.size) == ("memory", 1024**3)
+            allocatable = await client.GetAllocatableResources(pb.AllocatableResourcesRequest())
+            assert list(allocatable.cpu_ids) == [1, 2, 3]
+            sizes = {(each.memory_type, each.topology.nodes[0].ID): each.size for each in allocatable.memory}
+            assert sizes == {("memory", 0): 3 * 1024**3, ("memory", 1): 4 * 1024**3}
+
+    on_node(story, settings=settings, shape=shape)
+
+
+def test_dev_146_claims(on_node, pod, lister):
+    manifest = pod("p", main={})
+    manifest["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "shared"}]
+    manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu.vendor.com"}}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "shared", "namespace": "default"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+    async def story(node, view):
+        node.apply_object(claim)
+        node.apply(manifest)
+        await node.advance(5)
+        async with lister(view, node.clock) as client:
+            (entry,) = (await client.List(pb.ListPodResourcesRequest())).pod_resources
+        (found,) = entry.containers[0].dynamic_resources
+        assert (found.claim_name, found.claim_namespace) == ("shared", "default")
+        (resource,) = found.claim_resources
+        assert (resource.driver_name, resource.pool_name, resource.device_name) == (
+            "gpu.vendor.com",
+            "node-1",
+            "d0",
+        )
+        assert [cdi.name for cdi in resource.cdi_devices] == ["vendor.com/gpu=d0"]
+        assert view.state().claims_in_use == {"gpu.vendor.com": 1}
+
+    on_node(story, drivers=(DraSetup(driver="gpu.vendor.com", devices=("d0",), cdi_kind="vendor.com/gpu"),))

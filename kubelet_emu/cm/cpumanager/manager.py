@@ -147,6 +147,13 @@ class CpuManager:
         """``cpuset_cpus`` of a container that is about to be created; empty under policy none."""
         return format_cpus(self.state.get(uid, container) or self.state.default)
 
+    def allocatable(self) -> CpuSet:
+        """CPUs that containers can have for themselves, given away or not; none under policy none."""
+        if self._policy is None:
+            return frozenset()
+        given = (cpus for containers in self.state.entries.values() for cpus in containers.values())
+        return self.state.default.union(*given) - self._policy.reserved
+
     def add_container(self, uid: str, container: str, container_id: str) -> None:
         """A container was created with what ``affinity`` said."""
         if self._policy is not None:
