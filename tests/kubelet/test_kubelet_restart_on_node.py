@@ -1,5 +1,7 @@
 """What a restarted kubelet, runtime or node knows and does (POD section 12, NOD-)."""
 
+import pytest
+
 POLITE = "trap 'exit 0' TERM; sleep 3600 & wait"
 IGNORANT = "trap '' TERM; sleep 3600"
 
@@ -230,3 +232,72 @@ def test_pod_101_a_runtime_that_is_away_for_long_stalls_the_loop(on_node, busybo
     assert not status.conditions
     assert problem == "container runtime is down"
     assert after.phase == "Running"
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_a_deletion_ends_whenever_the_kubelet_dies(on_node, busybox, seen, step):
+    async def story(node):
+        hook = {"lifecycle": {"preStop": {"exec": {"command": ["sleep", "1"]}}}}
+        slow = "trap 'sleep 1; exit 0' TERM; sleep 3600 & wait"
+        side = {"script": slow, "restartPolicy": "Always"}
+        node.apply(busybox(init=[("s", side)], a={"script": slow, **hook}))
+        await node.advance(4)
+        node.delete("p", grace_seconds=12)
+        await node.advance(0.05 + 0.6 * step)
+        await node.restart_kubelet(down_seconds=0.5)
+        await node.advance(60)
+        return node.pods(), seen(node)
+
+    pods, look = on_node(story, latency="measured", seed=step)
+    assert pods == ()
+    assert look.phases()[-1] == "Succeeded"
+    assert len(look.calls("CreateContainer")) == 2
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_a_lost_sandbox_is_made_anew_whenever_the_kubelet_dies(on_node, busybox, seen, step):
+    async def story(node):
+        node.apply(busybox(init=[("i", "sleep 1")], a=POLITE))
+        await node.advance(5)
+        await node.stop_sandbox("default", "p")
+        await node.advance(0.1 + 0.4 * step)
+        await node.restart_kubelet(down_seconds=0.5)
+        await node.advance(45)
+        return node.pod("p").status, seen(node)
+
+    status, look = on_node(story, latency="measured", seed=step)
+    assert status.phase == "Running"
+    assert status.container_statuses[0].restart_count == 1
+    assert len(look.calls("RunPodSandbox")) == 2
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_finished_pod_is_reported_whenever_the_kubelet_dies(on_node, busybox, seen, step):
+    async def story(node):
+        side = {"script": POLITE, "restartPolicy": "Always"}
+        node.apply(busybox(spec={"restartPolicy": "Never"}, init=[("s", side)], a="sleep 3; exit 3"))
+        await node.advance(3.0 + 0.4 * step)
+        await node.restart_kubelet(down_seconds=0.5)
+        await node.advance(60)
+        return node.pod("p").status, seen(node)
+
+    status, look = on_node(story, latency="measured", seed=step)
+    assert status.phase == "Failed"
+    assert status.container_statuses[0].state.terminated.exit_code == 3
+    assert len(look.calls("StartContainer", of="a#")) == 1
+
+
+def test_nod_26_a_runtime_away_during_a_deletion(on_node, busybox, seen):
+    async def story(node):
+        node.apply(busybox(a="trap '' TERM; sleep 3600"))
+        await node.advance(4)
+        node.delete("p", grace_seconds=6)
+        await node.advance(2)
+        await node.runtime.restart(down_seconds=3)
+        await node.advance(60)
+        return node.pods(), seen(node)
+
+    pods, look = on_node(story)
+    assert pods == ()
+    assert look.messages("FailedKillPod")[0].startswith("error killing pod: ")
+    assert len(look.calls("StopContainer")) == 2

@@ -2,6 +2,10 @@
 
 from itertools import pairwise
 
+import pytest
+
+from cri_fake.behaviours import Behaviours, PullBehaviour
+
 NEVER = {"restartPolicy": "Never"}
 IGNORANT = "trap '' TERM; sleep 3600"
 CONDITION = "AllContainersRestarting"
@@ -268,3 +272,64 @@ def test_rst_168_a_deletion_during_a_reset_waits_for_its_list(on_node, busybox, 
     assert final["last"]["reason"] == "RestartingAllContainers"
     way = [c.get("reason") for c in look.containers("x")]
     assert way[-3:] == ["RestartingAllContainers", "ContainerCreating", "ContainerStatusUnknown"]
+
+
+def test_rst_168_sta_209_deleted_between_reset_and_start_there_is_nothing_to_stop(on_node, busybox, seen):
+    """A slow image pull holds phase 2 up; the pod is deleted meanwhile and ends Failed."""
+    image = "registry.example/slow:1"
+
+    async def story(node):
+        first = {"script": "true", "image": image, "imagePullPolicy": "Always"}
+        spec = {**NEVER, "imagePullSecrets": []}
+        node.apply(busybox(spec=spec, init=[("i", first)], t=trigger("sleep 2; exit 42"), w="sleep 3600"))
+        await node.advance(9.5)
+        removed = seen(node).told("RemoveContainer")
+        node.delete("p", grace_seconds=20)
+        await node.advance(40)
+        return removed, node.pods(), seen(node)
+
+    pulls = {image: PullBehaviour(duration_seconds=3.0)}
+    removed, pods, look = on_node(story, behaviours=Behaviours(images=pulls))
+    assert "RemoveContainer t#0" in removed
+    assert pods == ()
+    assert look.phases()[-1] == "Failed"
+    final = look.containers("w")[-1]
+    assert (final["state"], final["reason"], final["exitCode"]) == (
+        "terminated",
+        "ContainerStatusUnknown",
+        137,
+    )
+    assert final["last"]["reason"] == "RestartingAllContainers"
+    assert final["restartCount"] == 1
+    assert not [
+        call for call in look.calls("StopContainer") if call["t"] > 9.5 and call["container"] != "i#1"
+    ]
+
+
+def ends_alike(on_node, busybox, moment):
+    """Cut the kubelet off at one moment of a full restart; what the pod comes to afterwards."""
+
+    async def story(node):
+        side = {"script": "trap 'exit 0' TERM; sleep 3600 & wait", "restartPolicy": "Always"}
+        pod = busybox(
+            spec={**NEVER, **KEPT},
+            init=[("i", "sleep 0.3"), ("s", side)],
+            t=trigger(once("sleep 2"), **MOUNT),
+            w=IGNORANT,
+        )
+        node.apply(pod)
+        await node.advance(moment)
+        await node.restart_kubelet(down_seconds=0.4)
+        await node.advance(50)
+        status = node.pod("p").status
+        statuses = (*status.init_container_statuses, *status.container_statuses)
+        return status.phase, {c.name: c.restart_count for c in statuses}
+
+    return on_node(story, latency="measured", seed=round(moment * 100))
+
+
+@pytest.mark.parametrize("step", range(14))
+def test_rst_170_ka_z06_a_kubelet_restart_at_any_moment_loses_no_full_restart(on_node, busybox, step):
+    phase, counts = ends_alike(on_node, busybox, 2.6 + 0.35 * step)
+    assert phase == "Running"
+    assert set(counts.values()) == {1}

@@ -43,8 +43,8 @@ class SandboxKept(Invariant):
     def check(self, step: Step) -> Iterable[str]:
         sandbox, pod = step.sandbox, step.pod
         assert sandbox is not None
-        if not sandbox.ready:
-            return
+        if not sandbox.ready or step.record.get("code") == "UNAVAILABLE":
+            return  # a call that never reached the runtime stopped nothing (POD-711)
         began = step.record.get("seq", -1)
         inside = [one for one in pod.latest.values() if one.sandbox == sandbox.label and not one.removed]
         running = [
