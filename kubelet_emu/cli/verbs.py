@@ -21,6 +21,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "timeline": ("kubelet_emu.cli.timeline", "Draw a run as an SVG picture, or several above each other."),
     "view": ("kubelet_emu.cli.view", "Write a page to step through a run in the browser."),
     "lint": ("kubelet_emu.cli.lint", "Say what restarts of a manifest will be like, and what will surprise."),
+    "diagram": ("kubelet_emu.cli.diagram", "Show the state machines, drawn from what the code runs on."),
     "version": ("kubelet_emu.cli.version", "Print the version and the Kubernetes release that is emulated."),
 }
 """Verb to the module that holds its command, and its one-line help (so that --help loads nothing else)."""

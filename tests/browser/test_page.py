@@ -215,14 +215,12 @@ def an_hour() -> Trace:
         running = {"kind": "regular", "state": "running", "restartCount": attempt, "ready": True, "id": label}
         shown = {**shown, name: running}
         records += [
-            {""
-            "t": second - 0.4, "k": "decision", "machine": "status.generate", "pod": "p", "rules": ["STA-204(running)"],
-             "inputs": {"containers": {}, "oldPhase": "Running"}, "outcome": {"phase": "Running"}},
+            {"t": second - 0.4, "k": "decision", "machine": "status.generate", "pod": "p",
+             "rules": [], "inputs": {"oldPhase": "Running"}, "outcome": {"phase": "Running"}},
             {"t": second - 0.3, "k": "decision", "machine": "kuberuntime.actions", "pod": "p", "rules": rules,
              "inputs": {"containers": {name: "exited:1"}, "sandboxes": ["0:ready"]},
              "outcome": {"regular": [names.index(name)]}},
-            {""
-            "t": second - 0.2, "k": "cri", "m": "CreateContainer", "name": name, "attempt": attempt, "dt": 0.1, **base},
+            {"t": second - 0.2, "k": "cri", "m": "CreateContainer", "name": name, "attempt": attempt, **base},
             {"t": second - 0.1, "k": "cri", "m": "StartContainer", "dt": 0.1, **base},
             {"t": second, "k": "process", "do": "start", **base},
             {"t": second, "k": "requeue", "pod": "p", "about": "success", "seconds": 60.0},
