@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kubelet_emu.api.quantity import Quantity
 from kubelet_emu.api.validation.resources import is_extended_resource
@@ -37,6 +37,33 @@ class NodeShape:
     extended: Mapping[str, str] = field(factory=_no_extended)
     machine: MachineTopology | None = None
     """Sockets, NUMA nodes and cores; without it one node that has all CPUs and all memory."""
+
+    def with_machine(
+        self,
+        *,
+        sockets: int = 1,
+        nodes_per_socket: int = 1,
+        cores_per_node: int = 0,
+        threads_per_core: int = 1,
+        cpu_given: bool = True,
+    ) -> "NodeShape":
+        """The same node on a machine of that build.
+
+        Without ``cores_per_node`` the node's CPUs are divided among the NUMA nodes; with it, and unless
+        ``cpu_given``, the machine says how many CPUs the node has. The memory is divided evenly. Raises
+        ``CallerError`` for numbers that make no machine.
+        """
+        nodes = max(sockets * nodes_per_socket, 1)
+        cpus = max(Quantity.parse(self.cpu).value(), 1)
+        machine = MachineTopology(
+            sockets=sockets,
+            nodes_per_socket=nodes_per_socket,
+            cores_per_node=cores_per_node or max(cpus // (nodes * max(threads_per_core, 1)), 1),
+            threads_per_core=threads_per_core,
+            memory_bytes=max(Quantity.parse(self.memory).value() // nodes, 0),
+        )
+        own = bool(cores_per_node) and not cpu_given
+        return evolve(self, machine=machine, cpu=str(machine.cpu_count) if own else self.cpu)
 
     def topology(self) -> MachineTopology:
         """The machine under the node."""

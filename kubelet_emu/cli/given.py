@@ -36,6 +36,12 @@ __all__ = [
 T = TypeVar("T")
 
 _SHAPE_KEYS = ("cpu", "memory", "ephemeral-storage", "pods")
+_MACHINE_KEYS = {
+    "sockets": "sockets",
+    "numa": "nodes_per_socket",
+    "cores": "cores_per_node",
+    "threads": "threads_per_core",
+}
 
 
 @define
@@ -91,7 +97,7 @@ class GivenPods:
         return found
 
 
-_APPLIED = ("ConfigMap", "Secret", "Service", "Namespace")
+_APPLIED = ("ConfigMap", "Secret", "Service", "Namespace", "ResourceClaim", "ResourceClaimTemplate")
 
 
 def read_pods(
@@ -253,10 +259,21 @@ def read_node(text: str) -> "NodeShape":
     from kubelet_emu.nodeobject import NodeShape
 
     shape, problems = NodeShape(), list[Problem]()
+    machine: dict[str, int] = {}
+    cpu_given = False
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
+        if equals and name in _MACHINE_KEYS:
+            if value.isdigit() and 0 < int(value) <= 1024:
+                machine[_MACHINE_KEYS[name]] = int(value)
+            else:
+                problems.append(Problem(f"{part!r}: a whole number from 1 to 1024", path="--node"))
+            continue
         if not equals or not (name in _SHAPE_KEYS or "/" in name):
-            hint = "write cpu=4,memory=8Gi,pods=20; also ephemeral-storage and example.com/gpu=8"
+            hint = (
+                "write cpu=4,memory=8Gi,pods=20; also ephemeral-storage, example.com/gpu=8 and, for the "
+                "machine, sockets=2,numa=1,cores=8,threads=2 (NUMA nodes a socket, cores a node)"
+            )
             problems.append(Problem(f"{part!r} is no resource of a node", path="--node", hint=hint))
             continue
         try:
@@ -274,9 +291,10 @@ def read_node(text: str) -> "NodeShape":
             shape = evolve(shape, extended={**shape.extended, name: value})
         else:
             shape = evolve(shape, **{name.replace("-", "_"): value})
+            cpu_given = cpu_given or name == "cpu"
     if problems:
         raise CallerError(problems)
-    return shape
+    return shape.with_machine(**machine, cpu_given=cpu_given) if machine else shape
 
 
 def read_settings(file: str | None) -> "KubeletSettings":

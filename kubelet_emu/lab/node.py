@@ -44,7 +44,7 @@ from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
-from kubelet_emu.lab.node_devices import make_fleet, make_wires
+from kubelet_emu.lab.node_devices import make_fleet, make_wires, shape_with
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
@@ -329,7 +329,7 @@ class Node:
     async def _start_kubelet(self, *, up_for_seconds: float = 0.0) -> None:
         self.kubelet = Kubelet(
             settings=self.settings,
-            shape=self.options.shape,
+            shape=shape_with(self.options.shape, self.options.devices),
             clock=self.clock,
             randoms=self.randoms,
             files=self.files,

@@ -11,10 +11,14 @@ from kubelet_emu.cm.manager import PluginWires
 from kubelet_emu.cm.sockets import memory_wires, unix_wires
 from kubelet_emu.errors import CallerError, Problem
 from kubelet_emu.lab.scenarios import Device as ScenarioDevice
+from kubelet_emu.nodeobject import NodeShape
 from node_host.clock import NodeClock
 from node_host.randoms import Randoms
 
-__all__ = ["make_fleet", "make_wires", "setups_of"]
+__all__ = ["make_fleet", "make_wires", "setups_of", "shape_with"]
+
+NODES_MAX = 64
+"""A machine has at most so many NUMA nodes; devices on further ones sit on nodes that it does not know."""
 
 
 def setups_of(devices: Sequence[ScenarioDevice]) -> tuple[PluginSetup, ...]:
@@ -50,6 +54,17 @@ def _nodes(given: Any) -> tuple[int, ...] | None:
     if given is None:
         return None
     return tuple(map(int, cast("list[Any]", given))) if isinstance(given, list) else (int(given),)
+
+
+def shape_with(shape: NodeShape, setups: Sequence[PluginSetup]) -> NodeShape:
+    """The shape, on a machine with as many NUMA nodes as the devices sit on unless it has one already."""
+    nodes = 1 + max(
+        (node for setup in setups for device in setup.model.devices for node in device.numa_nodes or ()),
+        default=0,
+    )
+    if shape.machine is not None or not 1 < nodes <= NODES_MAX:
+        return shape
+    return shape.with_machine(sockets=nodes)
 
 
 def make_wires(folder: str, *, on_disk: bool, rooted: bool) -> PluginWires:
