@@ -42,13 +42,24 @@ class PodEvents:
     """
 
     def __init__(
-        self, *, api: ApiClient | None, clock: NodeClock, rng: random.Random, node_name: str
+        self,
+        *,
+        api: ApiClient | None,
+        clock: NodeClock,
+        rng: random.Random,
+        node_name: str,
+        qps: int = 50,
+        burst: int = 100,
     ) -> None:
         self.dropped = 0
         self._api = api
         self._clock = clock
         self._rng = rng
         self._node_name = node_name
+        self._qps = qps
+        self._tokens = float(burst)
+        self._burst = float(burst)
+        self._tokens_at_seconds = clock.elapsed_seconds()
         self._correlator = Correlator()
         self._queue: deque[_Queued] = deque()
         self._arrived = trio.Event()
@@ -105,6 +116,7 @@ class PodEvents:
         if verdict.action == "drop" or self._api is None:
             self.dropped += 1
             return
+        await self._take_turn()
         stamp = format_seconds(queued.at_ns)
         for attempt in range(TRIES_MAX):
             try:
@@ -124,6 +136,17 @@ class PodEvents:
                 pause = RETRY_SECONDS * (self._rng.random() if attempt == 0 else 1.0)
                 await self._clock.sleep(pause)
         self.dropped += 1
+
+    async def _take_turn(self) -> None:
+        """Wait until the client may send: ``qps`` a second after a burst, 0 for no limit (EVT-01)."""
+        if self._qps <= 0:
+            return
+        now = self._clock.elapsed_seconds()
+        self._tokens = min(self._burst, self._tokens + (now - self._tokens_at_seconds) * self._qps)
+        self._tokens_at_seconds = now
+        self._tokens -= 1.0
+        if self._tokens < 0:
+            await self._clock.sleep(-self._tokens / self._qps)
 
     async def _create(self, queued: _Queued, message: str, count: int, name: str, stamp: str) -> str:
         assert self._api is not None

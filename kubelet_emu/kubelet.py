@@ -161,7 +161,14 @@ class Kubelet:
         self.stamps = Stamps(clock)
         self.work_queue = WorkQueue()
         self.reasons = ReasonCache()
-        self.events = PodEvents(api=api, clock=clock, rng=stream("events"), node_name=settings.node_name)
+        self.events = PodEvents(
+            api=api,
+            clock=clock,
+            rng=stream("events"),
+            node_name=settings.node_name,
+            qps=settings.event_qps,
+            burst=settings.event_burst,
+        )
         self.objects = ObjectCache(api) if api is not None else None
         self.pull_secrets = PullSecrets(objects=self.objects, events=self.events)
         self.loop = SyncLoop(
@@ -419,12 +426,18 @@ class Kubelet:
             await self._clock.sleep(RUNTIME_POLL_SECONDS)
 
     async def _collect_garbage(self) -> None:
+        failed = False
         while True:
             await self._clock.sleep(CONTAINER_GC_SECONDS)
             try:
                 await self.runtime.garbage_collect(all_sources_ready=self._sources_ready())
             except PeerError as error:
                 self._recorder.fact("note", about="gc", text=f"container garbage collection failed: {error}")
+                if not failed:  # told once, until a pass succeeds (IMG-36)
+                    self.events.node_event("Warning", "ContainerGCFailed", str(error))
+                failed = True
+            else:
+                failed = False
 
     async def _delete_dead_containers(self) -> None:
         """The deletor: removes one dead container after the other (RST-096, POD-1007)."""

@@ -186,6 +186,7 @@ def _convert_record(
         image_id=record.image_ref,
         container_id=f"{given.runtime_name}://{record.id}",
         user=container_user(record),
+        stop_signal=_stop_signal(given, record),
     )
     if old is not None:
         status = evolve(status, volume_mounts=old.volume_mounts)
@@ -193,6 +194,11 @@ def _convert_record(
             status = _carry_over(status, old)
     status = _with_state(given, status, record, old, why)
     return with_resources(given.pod, status, record, old)
+
+
+def _stop_signal(given: ConvertInput, record: RuntimeContainer) -> str | None:
+    """The signal as the runtime reports it, where the gate is on (HOK-19, STA-1006)."""
+    return record.stop_signal or None if given.gates.enabled("ContainerStopSignals") else None
 
 
 def _carry_over(status: ContainerStatus, old: ContainerStatus) -> ContainerStatus:

@@ -31,12 +31,14 @@ class Refusing(ApiClient):
         return await super().create(kind, obj)
 
 
-def with_sink(story, *, api=True):
+def with_sink(story, *, api=True, **more):
     async def main():
         clock = NodeClock()
         store = ApiStore(now_ns=clock.now_ns, rng=random.Random(0))
         client = Refusing(store, clock=clock, rng=random.Random(1), latency_seconds=(0.0, 0.0))
-        events = PodEvents(api=client if api else None, clock=clock, rng=random.Random(2), node_name="node-1")
+        events = PodEvents(
+            api=client if api else None, clock=clock, rng=random.Random(2), node_name="node-1", **more
+        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(events.run)
             result = await story(events, store, client, clock)
@@ -176,3 +178,31 @@ def test_two_events_at_one_moment_get_two_names():
         return {event["metadata"]["name"] for event in store.list("Event")}
 
     assert len(with_sink(story)) == 2
+
+
+def test_evt_01_fifty_a_second_after_a_burst_of_a_hundred():
+    async def story(events, store, client, clock):
+        for number in range(300):
+            events.event(pod(f"p{number}"), "Normal", "Started", "x")
+        counts = []
+        for _ in range(5):
+            counts.append(len(store.list("Event")))
+            await clock.sleep(1)
+        return counts, store.list("Event")[0]["firstTimestamp"]
+
+    counts, stamp = with_sink(story)
+    assert counts[0] == 0
+    assert [
+        abs(found - wanted) <= 3 for found, wanted in zip(counts[1:], (150, 200, 250, 300), strict=True)
+    ] == [True] * 4
+    assert stamp == "2026-01-01T00:00:00Z"
+
+
+def test_evt_01_no_limit_at_zero():
+    async def story(events, store, client, clock):
+        for number in range(300):
+            events.event(pod(f"p{number}"), "Normal", "Started", "x")
+        await clock.sleep(0.01)
+        return len(store.list("Event"))
+
+    assert with_sink(story, qps=0) == 300

@@ -185,3 +185,17 @@ def test_rst_024_an_instance_that_was_collected_starts_again(on_node, busybox, s
         "StartContainer done#0",
         "StartContainer done#1",
     ]
+
+
+def test_img_36_a_collection_that_fails_is_told_once_about_the_node(on_node, busybox):
+    async def story(node):
+        node.apply(busybox(a=POLITE))
+        await node.advance(5)
+        await node.runtime.crash()
+        await node.advance(130)
+        await node.runtime.restart()
+        await node.advance(5)
+        return [event for event in node.events() if event["reason"] == "ContainerGCFailed"]
+
+    (event,) = on_node(story)
+    assert (event["type"], event["involvedObject"]["kind"], event["count"]) == ("Warning", "Node", 1)
