@@ -189,8 +189,7 @@ class Node:
         await self._connect(options)
         self.plugin_wires = make_wires(
             self.folder,
-            on_disk=bool(self.folder)
-            and bool(options.devices or options.drivers or options.plugin_sockets),
+            on_disk=bool(self.folder) and bool(options.devices or options.drivers or options.plugin_sockets),
             rooted=bool(options.cri_endpoint),
         )
         self._stack.push_async_callback(self._end_kubelet)
@@ -397,7 +396,6 @@ class Node:
             self.files.remove_tree(path)
         self._boot_id = new_uid(self.randoms.stream("lab.boot"))
         await runtime.restart(down_seconds=down_seconds)
-
 
         async def bring_back() -> None:
             # Plugins are pods: the kubelet is there first, and removes what it finds in its folder (DEV-012).

@@ -30,11 +30,11 @@ DEVICES: Mapping[str, str] = {
         "Devices come from those that the container holds already, then from those an init container of "
         "the pod held, then from free healthy ones that fit the topology and the plugin's preference."
     ),
-    "DEV-091": "A pod that cannot be given the devices it asks for is refused, with the reason of the table.",
-    "DEV-043": "A device plugin that went away keeps its record for five minutes before its devices count as gone.",
+    "DEV-091": "A pod that cannot be given the devices it asks for is refused.",
+    "DEV-043": "The devices of a plugin that went away count for five more minutes.",
     "DEV-068": "When a plugin cannot allocate, the pod is refused with the plugin's own words.",
-    "DEV-071": "No two containers of a pod that may run at the same time hold the same device.",
-    "DEV-102": "A plugin that asks for it is called before every start of a container, in-place restarts included.",
+    "DEV-071": "No two containers of a pod that run at the same time hold the same device.",
+    "DEV-102": "A plugin that asks for it is called before each start of a container.",
     "DEV-110": "Over restarts of every kind a container keeps the devices it was given at admission.",
     "DEV-122": "A pod whose device changed its health is synced, so that the change shows in its status.",
     "DEV-138": (
@@ -45,8 +45,8 @@ DEVICES: Mapping[str, str] = {
     "DEV-13B": (
         "Under the policies restricted and single-numa-node a pod without a preferred placement is refused."
     ),
-    "DEV-152": "Claims are prepared right before a sandbox is made, once for the pod, not for each container.",
-    "DEV-153": "Claims are prepared driver by driver, and what was prepared before is not asked for again.",
+    "DEV-152": "Claims are prepared right before a sandbox is made, once for the pod.",
+    "DEV-153": "Claims are prepared driver by driver; what is prepared is not asked for again.",
     "DEV-202": (
         "A device belongs to one pod at a time, and a container keeps its devices as long as its pod is "
         "active."

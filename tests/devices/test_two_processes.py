@@ -83,7 +83,7 @@ def call(channel, method, request, reply_type, service="v1beta1.DevicePlugin"):
 
 @pytest.fixture
 def kubelet_dir():
-    """A folder with a short path: a socket's path has at most 107 bytes, and pytest's own folders are long."""
+    """A folder with a short path: sockets lie in it, and pytest's own folders are too long for them."""
     with tempfile.TemporaryDirectory(prefix="ke-") as name:
         folder = Path(name) / "kubelet"
         (folder / "device-plugins").mkdir(parents=True)
