@@ -31,6 +31,8 @@ _UNTYPED: Mapping[str, str] = {
     "Namespace": "v1",
     "ServiceAccount": "v1",
     "PodDisruptionBudget": "policy/v1",
+    "ResourceClaim": "resource.k8s.io/v1",
+    "ResourceClaimTemplate": "resource.k8s.io/v1",
 }
 _CLUSTER_SCOPED = ("Node", "Namespace")
 _SUPPORTED = ", ".join([*_TYPED, *_UNTYPED])

@@ -10,10 +10,13 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from kubelet_emu.cli import devices
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
     from cri_fake.behaviours import Behaviours
+    from devices.dra import DraSetup
+    from devices.setup import PluginSetup
     from kubelet_emu.cli.given import GivenPods
     from kubelet_emu.cli.output import Output
     from kubelet_emu.lab.expectations import Expectation
@@ -65,6 +68,9 @@ class Asked:
     gate: tuple[str, ...]
     config: str | None
     node: str
+    devices: tuple[str, ...]
+    fail_device: tuple[str, ...]
+    dra_driver: tuple[str, ...]
     cri_endpoint: str
     static: bool
     real_host_paths: bool
@@ -137,6 +143,9 @@ class Asked:
     metavar="cpu=N,memory=SIZE,pods=N",
     help="What the node offers; also ephemeral-storage and extended resources.",
 )
+@click.option("--devices", multiple=True, metavar="PRESET|FILE", help=devices.DEVICES_HELP)
+@click.option("--fail-device", multiple=True, metavar="ID@TIME[-TIME]", help=devices.FAILURES_HELP)
+@click.option("--dra-driver", multiple=True, metavar="NAME=N", help=devices.DRIVERS_HELP)
 @click.option(
     "--cri-endpoint",
     default="",
@@ -212,6 +221,8 @@ class _Given:
     max_seconds: float | None
     endpoint: str
     expectations: "tuple[Expectation, ...]"
+    devices: "tuple[PluginSetup, ...]"
+    drivers: "tuple[DraSetup, ...]"
 
 
 def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
@@ -233,6 +244,8 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     settings = collect.read(lambda: given.read_settings(asked.config), KubeletSettings())
     gates = collect.read(lambda: given.read_gates(settings, asked.gate), Gates())
     shape = collect.read(lambda: given.read_node(asked.node), NodeShape())
+    plugins = collect.read(lambda: devices.read_devices(asked.devices, asked.fail_device), ())
+    drivers = collect.read(lambda: devices.read_drivers(asked.dra_driver), ())
     if settings.max_pods != KubeletSettings().max_pods and "pods=" not in asked.node:
         shape = evolve(shape, pods=settings.max_pods)
     told = collect.read(lambda: given.read_behaviours(asked.exits, asked.behaviour), Behaviours())
@@ -259,12 +272,14 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     collect.raise_all()
     values = _Given(
         settings=evolve(settings, gates=gates),
-        shape=shape,
+        shape=devices.shape_with_nodes(shape, plugins),
         told=told,
         until=until,
         max_seconds=max_seconds,
         endpoint=endpoint,
         expectations=expectations,
+        devices=plugins,
+        drivers=drivers,
     )
     return values, pods
 
@@ -337,10 +352,13 @@ def _node_options(asked: Asked, given: _Given, *, real: bool) -> "NodeOptions":
         static=asked.static,
         cri_endpoint=given.endpoint,
         real_host_paths=asked.real_host_paths,
+        devices=given.devices,
+        drivers=given.drivers,
         header={"gates": dict(settings.gates.overrides)},
     )
     # A person who waits in real time does not wait for an old kubelet as well.
-    return evolve(options, epoch_ns=time.time_ns(), warm_up=False) if real else options
+    warm_up = bool(options.devices or options.drivers)  # pods find their devices there
+    return evolve(options, epoch_ns=time.time_ns(), warm_up=warm_up) if real else options
 
 
 def _run(asked: Asked, options: "RunOptions", pods: "GivenPods", out: "Output | None") -> "RunResult":

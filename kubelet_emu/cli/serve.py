@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from kubelet_emu.cli import devices
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
     from cri_fake.behaviours import Behaviours
+    from devices.dra import DraSetup
     from devices.setup import PluginSetup
+    from kubelet_emu.cli.given import GivenPods
     from kubelet_emu.nodeobject import NodeShape
     from kubelet_emu.server.served import ServedNode, ServedOptions
     from kubelet_emu.settings import KubeletSettings
 
-__all__ = ["Asked", "command", "read_devices"]
+__all__ = ["Asked", "command"]
 
 EXIT_INTERRUPTED = 130
 
@@ -52,8 +55,10 @@ class Asked:
 
     root: str | None
     port: int
+    paths: tuple[str, ...]
     devices: tuple[str, ...]
     fail_device: tuple[str, ...]
+    dra_driver: tuple[str, ...]
     exits: tuple[str, ...]
     behaviour: str | None
     seed: int
@@ -68,38 +73,64 @@ class Asked:
 
 
 @click.command("serve", epilog=_EPILOG, short_help="Serve a node in real time until stopped.")
-@click.option("--root", metavar="DIR",
-              help="The node's folder (mode 0700): a new one, or one that a node was served in before. "
-                   "Without it a new temporary folder, removed in the end.")
-@click.option("--port", type=click.IntRange(0, 65535), default=10255, show_default=True, metavar="N",
-              help="Port of the read-only HTTP endpoints on 127.0.0.1; 0 takes a free one.")
-@click.option("--devices", multiple=True, metavar="PRESET|FILE",
-              help="Device plugins that run beside the kubelet: a100x8, h100x8-2numa, tpu-v5e-4 … "
-                   "(fake-devices presets), or a profile. Repeatable.")
-@click.option("--fail-device", multiple=True, metavar="ID@TIME[-TIME]",
-              help="Let a device turn unhealthy so long after the start; #N is the N-th. Repeatable.")
-@click.option("--exit", "exits", multiple=True, metavar="[POD/]NAME[#N]=CODE@TIME",
-              help="Let a container exit with CODE so long after its start. Repeatable.")
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.option(
+    "--root",
+    metavar="DIR",
+    help="The node's folder (mode 0700): a new one, or one that a node was served in before. "
+    "Without it a new temporary folder, removed in the end.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=10255,
+    show_default=True,
+    metavar="N",
+    help="Port of the read-only HTTP endpoints on 127.0.0.1; 0 takes a free one.",
+)
+@click.option("--devices", multiple=True, metavar="PRESET|FILE", help=devices.DEVICES_HELP)
+@click.option("--fail-device", multiple=True, metavar="ID@TIME[-TIME]", help=devices.FAILURES_HELP)
+@click.option("--dra-driver", multiple=True, metavar="NAME=N", help=devices.DRIVERS_HELP)
+@click.option(
+    "--exit",
+    "exits",
+    multiple=True,
+    metavar="[POD/]NAME[#N]=CODE@TIME",
+    help="Let a container exit with CODE so long after its start. Repeatable.",
+)
 @click.option("--behaviour", metavar="FILE", help="YAML that says what containers do.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
-              help="Fixes ids and delays.")
-@click.option("--latency", type=click.Choice(["measured", "zero"]), default="measured", show_default=True,
-              help="How long calls of the built-in runtime take.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Fixes ids and delays."
+)
+@click.option(
+    "--latency",
+    type=click.Choice(["measured", "zero"]),
+    default="measured",
+    show_default=True,
+    help="How long calls of the built-in runtime take.",
+)
 @click.option("--gate", multiple=True, metavar="NAME=true|false", help="Set a feature gate. Repeatable.")
 @click.option("--config", metavar="FILE", help="A KubeletConfiguration (kubelet.config.k8s.io/v1beta1).")
 @click.option("--node", default="", metavar="cpu=N,memory=SIZE,pods=N", help="What the node offers.")
-@click.option("--pod-cidr", default="127.64.0.0/16", show_default=True, metavar="CIDR",
-              help="Addresses of pods of the built-in runtime.")
-@click.option("--cri-endpoint", default="", metavar="unix://PATH",
-              help="Use this runtime instead of the built-in one.")
+@click.option(
+    "--pod-cidr",
+    default="127.64.0.0/16",
+    show_default=True,
+    metavar="CIDR",
+    help="Addresses of pods of the built-in runtime.",
+)
+@click.option(
+    "--cri-endpoint", default="", metavar="unix://PATH", help="Use this runtime instead of the built-in one."
+)
 @click.option("--trace", metavar="FILE", help="Write everything that happens, one JSON record a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only where what is served, not what happens.")
 def command(**options: Any) -> int:
     """Serve one node in real time, until SIGTERM or Ctrl-C.
 
-    Static pods come from the manifest folder; device plugins, monitoring agents and CRI tools find the
-    sockets and HTTP endpoints of a kubelet. Everything lies below one folder, and nothing outside it is
-    touched (another runtime than the built-in one apart).
+    Pods of the manifests at PATH are created at the start, as through an API server; static pods come from
+    the manifest folder. Device plugins, monitoring agents and CRI tools find the sockets and HTTP endpoints
+    of a kubelet. Everything lies below one folder, and nothing outside it is touched (another runtime than
+    the built-in one apart).
     """
     return serve(Asked(**options))
 
@@ -129,6 +160,8 @@ class _Given:
     shape: "NodeShape"
     told: "Behaviours"
     devices: "tuple[PluginSetup, ...]"
+    drivers: "tuple[DraSetup, ...]"
+    pods: "GivenPods"
     endpoint: str
 
 
@@ -147,47 +180,32 @@ def _read(asked: Asked) -> _Given:
     gates = collect.read(lambda: given.read_gates(settings, asked.gate), Gates())
     shape = collect.read(lambda: given.read_node(asked.node), NodeShape())
     told = collect.read(lambda: given.read_behaviours(asked.exits, asked.behaviour), Behaviours())
-    devices = collect.read(lambda: read_devices(asked.devices, asked.fail_device), ())
+    plugins = collect.read(lambda: devices.read_devices(asked.devices, asked.fail_device), ())
+    drivers = collect.read(lambda: devices.read_drivers(asked.dra_driver), ())
     endpoint = ""
+
+    def told_end(pod: str, container: str) -> bool:
+        return told.for_instance(pod, container, 0).told_end
+
     if asked.cri_endpoint:
         endpoint = collect.read(lambda: given.read_endpoint(asked.cri_endpoint), "")
-        wrong = [
-            name for name, value in (("--exit", asked.exits), ("--behaviour", asked.behaviour)) if value
-        ]
+        wrong = [name for name, value in (("--exit", asked.exits), ("--behaviour", asked.behaviour)) if value]
         if wrong:
             hint = "leave --cri-endpoint away for it"
             collect.problems.append(Problem(f"{', '.join(wrong)} needs the built-in runtime", hint=hint))
+    pods = given.GivenPods()
+    if asked.paths:
+        pods = collect.read(lambda: given.read_pods(asked.paths, gates, static=False, told=told_end), pods)
     collect.raise_all()
     return _Given(
-        settings=evolve(settings, gates=gates), shape=shape, told=told, devices=devices, endpoint=endpoint
+        settings=evolve(settings, gates=gates),
+        shape=devices.shape_with_nodes(shape, plugins),
+        told=told,
+        devices=plugins,
+        drivers=drivers,
+        pods=pods,
+        endpoint=endpoint,
     )
-
-
-def read_devices(sources: "tuple[str, ...]", failures: "tuple[str, ...]") -> "tuple[PluginSetup, ...]":
-    """``--devices`` and ``--fail-device``. Raises ``CallerError`` with all problems."""
-    from devices.load import load_devices, with_failures
-    from devices.setup import DeviceProblem
-
-    problems: list[Problem] = []
-    setups: list[PluginSetup] = []
-    for source in sources:
-        try:
-            setups += load_devices(source)
-        except DeviceProblem as error:
-            problems += [
-                Problem(f"--devices: {place + ': ' if place else ''}{text}") for place, text in error.problems
-            ]
-    if failures and not sources:
-        problems.append(Problem("--fail-device needs --devices", hint="such as --devices a100x8"))
-    elif not problems:
-        for failure in failures:
-            try:
-                setups = list(with_failures(setups, [failure]))
-            except DeviceProblem as error:
-                problems.append(Problem(f"--fail-device: {error}"))
-    if problems:
-        raise CallerError(problems)
-    return tuple(setups)
 
 
 def _run(asked: Asked, given: _Given, root: str) -> int:
@@ -224,6 +242,9 @@ def _run(asked: Asked, given: _Given, root: str) -> int:
             pod_cidr=asked.pod_cidr,
             cri_endpoint=given.endpoint,
             devices=given.devices,
+            drivers=given.drivers,
+            objects=given.pods.objects,
+            pods=given.pods.pods,
             epoch_ns=time.time_ns(),
             sink=sink,
             listener=None if asked.quiet else tell,

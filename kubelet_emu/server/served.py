@@ -26,6 +26,7 @@ from cri_fake.behaviours import Behaviours
 from cri_fake.latency import LatencyModel, make_latency
 from cri_fake.observe import RuntimeFact
 from cri_fake.runtime import FakeRuntime
+from devices.dra import DraDriver, DraSetup
 from devices.fleet import DeviceFleet
 from devices.places import Places
 from devices.setup import PluginSetup
@@ -37,6 +38,7 @@ from kubelet_emu.cm.manager import PluginWires
 from kubelet_emu.cm.sockets import unix_wires
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
+from kubelet_emu.lab.claims import ClaimKeeper
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
@@ -70,6 +72,7 @@ MAX_ROOT_BYTES = 60
 """Below a longer folder a plugin's socket may not fit into the 107 bytes of a socket's path."""
 
 READY_WAIT_SECONDS = 60.0
+PLUGIN_POLL_SECONDS = 0.05
 WATCH_SECONDS = 0.5
 MAX_MANIFESTS = 10_000
 
@@ -77,6 +80,8 @@ MAX_MANIFESTS = 10_000
 @frozen(kw_only=True)
 class ServedOptions:
     """How the node is built. ``root`` is an absolute path that ``make_root`` has made.
+
+    ``pods`` are created in the API once all plugins have registered, after the ``objects`` they refer to.
 
     ``port`` 0 takes a free one. ``cri_endpoint`` is the socket of another runtime, empty for ours.
     ``manifests`` is a folder as the node sees it.
@@ -92,6 +97,9 @@ class ServedOptions:
     pod_cidr: str = DEFAULT_POD_CIDR
     cri_endpoint: str = ""
     devices: tuple[PluginSetup, ...] = ()
+    drivers: tuple[DraSetup, ...] = ()
+    objects: tuple[Mapping[str, Any], ...] = ()
+    pods: tuple[Mapping[str, Any], ...] = ()
     epoch_ns: int = DEFAULT_EPOCH_NS
     sink: Callable[[str], object] | None = None
     listener: Callable[[Record], None] | None = None
@@ -184,6 +192,8 @@ class ServedNode:
         await self._start_kubelet(options)
         await self._serve_view(options)
         await self._start_devices(options)
+        await self._start_drivers(options)
+        await self._create(options)
         self._nursery.start_soon(self._watch_manifests)
 
     def _record(self, options: ServedOptions) -> None:
@@ -334,6 +344,45 @@ class ServedNode:
             places=Places.below(self.settings.root_dir),
         )
         await self._nursery.start(self.fleet.run)
+
+    async def _start_drivers(self, options: ServedOptions) -> None:
+        self._claims = ClaimKeeper(
+            self.store,
+            options.drivers,
+            rng=self.randoms.stream("server.claims"),
+            note=lambda text: self.recorder.fact("note", about="claims", text=text),
+        )
+        self._drivers: list[DraDriver] = []
+        for setup in options.drivers:
+            driver = DraDriver(
+                setup,
+                transport=self.wires.transport,
+                clock=self.clock,
+                places=Places.below(self.settings.root_dir),
+                lookup=self._claims.lookup(setup.driver),
+            )
+            self._drivers.append(driver)
+            await self._nursery.start(driver.run)
+
+    async def _create(self, options: ServedOptions) -> None:
+        """Create what was given, on a node whose devices are there. Raises ``ApiError``."""
+        if not options.pods:
+            return
+        with trio.move_on_after(READY_WAIT_SECONDS):
+            await self.fleet.wait_registered()
+            while not all(self._listed(plugin.resource) for plugin in self.fleet.plugins):
+                await self.clock.sleep(PLUGIN_POLL_SECONDS)
+            while not all(driver.registered for driver in self._drivers):
+                await self.clock.sleep(PLUGIN_POLL_SECONDS)
+        for obj in options.objects:
+            self.store.create(str(obj["kind"]), obj)
+        for pod in options.pods:
+            metadata = {"namespace": "default", **pod.get("metadata", {})}
+            spec = {**pod.get("spec", {}), "nodeName": self.settings.node_name}
+            self._claims.create_pod({**pod, "metadata": metadata, "spec": spec})
+
+    def _listed(self, resource: str) -> bool:
+        return resource in self.kubelet.containers.devices.state.healthy
 
     async def _watch_manifests(self) -> None:
         """Tell the file source of each change, as inotify would (POD-209)."""

@@ -1,4 +1,4 @@
-"""What a pod kept over the restarts of its containers: UID, sandbox, IP and volumes, from a trace. (pure)"""
+"""What a pod kept over the restarts of its containers: UID, sandbox, IP, volumes, devices. (pure)"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -45,6 +45,7 @@ class _Seen:
     mounts: dict[tuple[str, str], dict[str, None]] = field(factory=dict[tuple[str, str], dict[str, None]])
     instances: dict[str, int] = field(factory=dict[str, int])
     volumes: dict[tuple[str, str], str] = field(factory=dict[tuple[str, str], str])
+    devices: dict[tuple[str, str], dict[str, None]] = field(factory=dict[tuple[str, str], dict[str, None]])
     whole: int = 0
 
 
@@ -59,6 +60,10 @@ def kept_over_restarts(trace: Trace, pod: str) -> Kept:
     if seen.addresses:
         facts.append(KeptFact("IP", tuple(seen.addresses)))
     facts += _volume_facts(seen)
+    facts += [
+        KeptFact("devices", tuple(values), f"{resource} of {container}")
+        for (container, resource), values in seen.devices.items()
+    ]
     restarts = sum(count - 1 for count in seen.instances.values())
     return Kept(pod, restarts, seen.whole, tuple(facts))
 
@@ -72,6 +77,7 @@ def _take(seen: _Seen, record: Record) -> None:
             seen.addresses[address] = None
         if "spec" in record:
             _learn_volumes(seen, record["spec"])
+        _learn_devices(seen, record.get("containers") or {})
     elif kind == "cri" and not record.get("code"):
         if record["m"] == "RunPodSandbox":
             seen.sandboxes[record.get("id") or record.get("sandbox", "")] = None
@@ -84,6 +90,14 @@ def _take(seen: _Seen, record: Record) -> None:
                     seen.mounts.setdefault((name, inside), {})[outside] = None
     elif kind == "decision" and record.get("outcome", {}).get("reset"):
         seen.whole += 1
+
+
+def _learn_devices(seen: _Seen, containers: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, shown in containers.items():
+        for resource in shown.get("allocatedResourcesStatus") or ():
+            ids = sorted(str(device.get("resourceID", "")) for device in resource.get("resources") or ())
+            if ids:
+                seen.devices.setdefault((name, str(resource.get("name", ""))), {})[" ".join(ids)] = None
 
 
 def _learn_volumes(seen: _Seen, spec: Mapping[str, Any]) -> None:

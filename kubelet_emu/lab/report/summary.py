@@ -22,6 +22,10 @@ __all__ = [
     "opaque_lines",
 ]
 
+DEVICES_SHOWN = 8
+DEVICE_WIDTH = 12
+"""Ids of devices that are shown at most, and how much of each."""
+
 EVENTS_MAX = 200
 LOG_LINES_MAX = 2000
 """Lines of all logs together that a summary shows; the last ones of each instance count."""
@@ -129,10 +133,18 @@ def kept_lines(kept: Kept, *, glyphs: tuple[str, str]) -> list[Line]:
         yes, style = (glyphs[0], "good") if fact.kept else (glyphs[1], "warn")
         if fact.name == "volume":
             values = [_tail(value) for value in values]
+        elif fact.name == "devices":
+            values = [_some_devices(value.split()) for value in values]
         shown = ", then ".join(values[:4]) + (" ..." if len(values) > 4 else "")
         what = f"{fact.name} {fact.about}".rstrip()
         table.append([(yes, cast("Style", style)), what, shown or "-"])
     return rows(table)
+
+
+def _some_devices(ids: Sequence[str]) -> str:
+    """How many there are, and the beginnings of their ids: enough to see that they are the same."""
+    shown = " ".join(one.rpartition("=")[2][:DEVICE_WIDTH] for one in ids[:DEVICES_SHOWN])
+    return f"{len(ids)}: {shown}" + (" ..." if len(ids) > DEVICES_SHOWN else "")
 
 
 def _tail(path: str) -> str:
