@@ -11,13 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import trio
-from attrs import evolve
 
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.admission import Refusal, rejected_status
 from kubelet_emu.admitting import Admitter
 from kubelet_emu.allocation import Allocations, ResourceRecords
-from kubelet_emu.api.codec import from_json, pod_to_json
+from kubelet_emu.api.codec import from_json
 from kubelet_emu.api.times import format_seconds
 from kubelet_emu.api.types import Node, Pod
 from kubelet_emu.api.validation import validate_pod_create
@@ -32,7 +31,6 @@ from kubelet_emu.config.http_source import HttpSource
 from kubelet_emu.config.manifest import PodReader
 from kubelet_emu.config.merge import ConfigUpdate, Op
 from kubelet_emu.config.pod_config import PodConfig
-from kubelet_emu.config.static import mirror_pod, plan_mirror
 from kubelet_emu.container.cache import PodCache
 from kubelet_emu.container.stamps import Stamps
 from kubelet_emu.container_logs import ContainerLogManager
@@ -45,6 +43,7 @@ from kubelet_emu.kuberuntime.env import EnvContext
 from kubelet_emu.kuberuntime.gc import dead_beyond
 from kubelet_emu.kuberuntime.manager import KubeRuntime
 from kubelet_emu.kuberuntime.seams import NodeFacts
+from kubelet_emu.mirrors import Mirrors
 from kubelet_emu.nodeobject import NodeShape, node_object
 from kubelet_emu.nodestatus import NodeReporter
 from kubelet_emu.object_cache import ObjectCache
@@ -154,7 +153,7 @@ class Kubelet:
             await self._start(nursery)
 
     def _assemble(self, nursery: trio.Nursery) -> None:
-        settings, clock, recorder, api = self.settings, self._clock, self._recorder, self._api
+        settings, clock, api = self.settings, self._clock, self._api
         stream = self._randoms.stream
         self.pods = PodManager()
         self.cache = PodCache()
@@ -171,6 +170,7 @@ class Kubelet:
         )
         self.objects = ObjectCache(api) if api is not None else None
         self.pull_secrets = PullSecrets(objects=self.objects, events=self.events)
+        self.mirrors = Mirrors(api=api, pods=self.pods, node_name=settings.node_name, recorder=self._recorder)
         self.loop = SyncLoop(
             clock=clock,
             rng=stream("syncloop"),
@@ -178,9 +178,22 @@ class Kubelet:
             handlers=self._handlers(),
             housekeeping_period_seconds=settings.housekeeping_period_seconds,
         )
+        self._make_status(nursery)
+        self._make_resources(nursery)
+        self._make_work(nursery)
+        self.config = PodConfig(
+            sources=self._source_names(),
+            deliver=self._deliver_config,
+            events=self.events,
+            now_ns=clock.now_ns,
+        )
+
+    def _make_status(self, nursery: trio.Nursery) -> None:
+        """What is known of pods and reported: statuses and probes."""
+        settings, clock, recorder, stream = self.settings, self._clock, self._recorder, self._randoms.stream
         self.status = StatusManager(
             clock=clock,
-            api=api,
+            api=self._api,
             pods=PodLookup(self.pods),
             could_have_running_containers=self._could_have_running_containers,
             recorder=recorder,
@@ -197,6 +210,10 @@ class Kubelet:
             gates=settings.gates,
             up_for_seconds=self._up_for_seconds,
         )
+
+    def _make_resources(self, nursery: trio.Nursery) -> None:
+        """What pods get from the node: volumes, promised amounts, devices, and the runtime itself."""
+        settings, clock = self.settings, self._clock
         self.volumes = VolumeManager(
             clock=clock,
             files=self._files,
@@ -217,10 +234,14 @@ class Kubelet:
             sync=lambda pod: self._update_worker(UpdateType.UPDATE, pod),
         )
         self.containers = self._make_containers(nursery)
-        self.runtime = self._make_runtime(stream, nursery)
+        self.runtime = self._make_runtime(self._randoms.stream, nursery)
         self.logs = ContainerLogManager(
-            self.runtime.calls, clock=clock, files=self._files, recorder=recorder, settings=settings
+            self.runtime.calls, clock=clock, files=self._files, recorder=self._recorder, settings=settings
         )
+
+    def _make_work(self, nursery: trio.Nursery) -> None:
+        """What works on pods: observation, workers, housekeeping, admission."""
+        settings, recorder = self.settings, self._recorder
         self.pleg = GenericPleg(
             runtime=self.runtime,
             cache=self.cache,
@@ -234,7 +255,7 @@ class Kubelet:
         self.workers = PodWorkers(
             nursery=nursery,
             stamps=self.stamps,
-            rng=stream("podworkers"),
+            rng=self._randoms.stream("podworkers"),
             cache=self.cache,
             work_queue=self.work_queue,
             syncer=self._make_sync(),
@@ -252,7 +273,7 @@ class Kubelet:
                 cleanup_probes=self.prober.clean_up_pods,
                 remove_orphaned_statuses=self._forget_all_but,
                 cleanup_pod_dirs=self._clean_up_pod_dirs,
-                delete_mirror=self._delete_mirror,
+                delete_mirror=self.mirrors.delete,
                 collect_backoff=self.runtime.collect_backoff,
             ),
         )
@@ -261,16 +282,10 @@ class Kubelet:
             workers=self.workers,
             events=self.events,
             recorder=recorder,
-            clock=clock,
+            clock=self._clock,
             gates=settings.gates,
             node=self._node,
             active=self.allocation.active,
-        )
-        self.config = PodConfig(
-            sources=self._source_names(),
-            deliver=self._deliver_config,
-            events=self.events,
-            now_ns=clock.now_ns,
         )
 
     def _make_containers(self, nursery: trio.Nursery) -> ContainerManager:
@@ -355,7 +370,7 @@ class Kubelet:
                 sync_cancelled=lambda uid: self.workers.cancel_event(uid).is_set(),
                 request_update=lambda options: self.workers.update_pod(options),
                 request_relist=self.pleg.request_relist,
-                reconcile_mirror=self._reconcile_mirror if self._api is not None else None,
+                reconcile_mirror=self.mirrors.reconcile if self._api is not None else None,
                 resize_conditions=lambda pod: self.status.get_pod_resize_conditions(uid_of(pod)),
                 device_health=self.containers.device_health,
                 unprepare_resources=self.containers.unprepare,
@@ -686,38 +701,6 @@ class Kubelet:
         for uid in self._files.list(base):
             if uid not in keep and not self.volumes.has_volumes(uid):
                 self._files.remove_tree(f"{base}/{uid}")
-
-    # -- static pods' mirrors (POD-803) --
-
-    async def _reconcile_mirror(self, pod: Pod, mirror: Pod | None) -> None:
-        assert self._api is not None
-        try:
-            node = await self._api.get("Node", "", self.settings.node_name)
-            deleting = node is not None and bool(node["metadata"].get("deletionTimestamp"))
-            plan = plan_mirror(pod, mirror, node_exists=node is not None, node_deleting=deleting)
-            if plan.delete and mirror is not None:
-                await self._api.delete_pod(
-                    mirror.metadata.namespace or "default", mirror.metadata.name, uid_of(mirror), 0
-                )
-            if plan.create and node is not None:
-                wanted = mirror_pod(
-                    pod, node_name=self.settings.node_name, node_uid=str(node["metadata"]["uid"])
-                )
-                obj = pod_to_json(evolve(wanted, metadata=evolve(wanted.metadata, uid="")))
-                await self._api.create("Pod", obj)
-        except ApiError as error:
-            self._recorder.fact("note", about="mirror", text=f"failed to reconcile mirror pod: {error}")
-
-    async def _delete_mirror(self, name: str) -> None:
-        mirror = self.pods.mirror_by_full_name(name)
-        if mirror is None or self._api is None:
-            return
-        try:
-            await self._api.delete_pod(
-                mirror.metadata.namespace or "default", mirror.metadata.name, uid_of(mirror), 0
-            )
-        except ApiError as error:
-            self._recorder.fact("note", about="mirror", text=f"failed to delete mirror pod: {error}")
 
     # -- small seams --
 
