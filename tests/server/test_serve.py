@@ -261,6 +261,45 @@ def test_devices_of_its_own_a_second_life_and_ctrl_c(serve):
     assert again.stop() == 0
 
 
+JOB = """
+apiVersion: v1
+kind: Pod
+metadata: {name: job}
+spec:
+  restartPolicy: Never
+  resourceClaims: [{name: nic, resourceClaimTemplateName: nics}]
+  containers:
+  - name: main
+    image: docker.io/library/busybox:1.36
+    command: [sh, -c, "echo $NVIDIA_VISIBLE_DEVICES; sleep 600"]
+    resources: {limits: {nvidia.com/gpu: 2}, claims: [{name: nic}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: nics}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: nic.vendor.com}}]}}}
+"""
+
+
+@pytest.mark.slow
+def test_pods_of_manifests_with_devices_and_claims(serve, tmp_path):
+    """One process: it has to come up before anything can be asked."""
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(JOB)
+    given = ["--devices", "h100x8-2numa", "--dra-driver", "nic.vendor.com=2,CDI=vendor.com/nic"]
+    node = serve(str(manifest), *given)
+    _, log = eventually(lambda: node.get("/containerLogs/default/job/main"), lambda found: found[0] == 200)
+    assert log.count("GPU-") == 2
+    (pod,) = json.loads(node.get("/pods")[1])["items"]
+    shown = {
+        entry["name"]: len(entry["resources"])
+        for entry in pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
+    }
+    assert shown == {"nvidia.com/gpu": 2, "claim:nic": 1}
+    assert 'dra_resource_claims_in_use{driver_name="nic.vendor.com"} 1.0' in node.get("/metrics")[1]
+    assert node.stop() == 0
+
+
 @pytest.mark.slow
 def test_another_runtime(serve, tmp_path_factory):
     socket = tmp_path_factory.mktemp("c") / "cri.sock"
