@@ -56,7 +56,9 @@ class Gates:
                 known = ", ".join(sorted(DEFAULT_GATES))
                 problems.append(Problem(f"unknown feature gate {name}", hint=f"known gates: {known}"))
             elif name in LOCKED_GATES and value != DEFAULT_GATES[name]:
-                problems.append(Problem(f"feature gate {name} is locked to {str(DEFAULT_GATES[name]).lower()}"))
+                problems.append(
+                    Problem(f"feature gate {name} is locked to {str(DEFAULT_GATES[name]).lower()}")
+                )
         if not problems and self.enabled("RestartAllContainersOnContainerExits"):
             problems += [
                 Problem(
