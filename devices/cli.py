@@ -1,6 +1,7 @@
 """``fake-devices``: device plugins of machines that are not there, for any kubelet."""
 
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -13,6 +14,7 @@ Examples:
   fake-devices serve generic --resource vendor.com/widget --count 4 --faults 'Allocate: 1*error(UNKNOWN)'
   fake-devices serve tpu --fail '#3@30s-90s' --register watcher
   fake-devices serve ./devices.yaml              a profile of your own; SIGHUP reads it again
+  fake-devices dra gpu.vendor.com --count 8 --cdi vendor.com/gpu
   fake-devices presets
 """
 
@@ -77,14 +79,54 @@ def serve(
         serial=serial,
         seed=seed,
     )
+    _end(lambda say: serving.serve_until_interrupted(options, say=say))
+
+
+def _end(serve: Callable[[Callable[[str], None]], None]) -> None:
+    """Serve, and turn how it ended into messages and exit codes."""
+    from devices.serving import CannotServe
+
     try:
-        serving.serve_until_interrupted(options, say=lambda text: click.echo(text, err=True))
-    except serving.CannotServe as problem:
+        serve(lambda text: click.echo(text, err=True))
+    except CannotServe as problem:
         for line in str(problem).splitlines():
             click.echo(f"fake-devices: {line}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+@main.command()
+@click.argument("driver", metavar="NAME")
+@click.option(
+    "--count", type=click.IntRange(1, 10_000), default=4, show_default=True, help="How many devices."
+)
+@click.option("--cdi", default="", metavar="VENDOR/CLASS", help="Hand out CDI devices of this kind.")
+@click.option(
+    "--versions",
+    default="v1.DRAPlugin,v1alpha1.DRAResourceHealth",
+    show_default=True,
+    metavar="LIST",
+    help="Services in the driver's order; also v1beta1.DRAPlugin.",
+)
+@click.option(
+    "--kubelet-dir",
+    default="/var/lib/kubelet",
+    show_default=True,
+    metavar="DIR",
+    help="Root directory of the kubelet.",
+)
+@click.option(
+    "--faults", default="", metavar="PLAN", help="Such as 'NodePrepareResources: 1*error(UNKNOWN)'."
+)
+def dra(driver: str, count: int, cdi: str, versions: str, kubelet_dir: str, faults: str) -> None:
+    """Serve a DRA driver until interrupted; each claim gets its next free device."""
+    from devices import serving
+
+    options = serving.DriverOptions(
+        driver=driver, count=count, cdi=cdi, versions=versions, kubelet_dir=kubelet_dir, faults=faults
+    )
+    _end(lambda say: serving.serve_driver(options, say=say))
 
 
 @main.command()

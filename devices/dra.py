@@ -29,11 +29,13 @@ from node_host.faults import FaultPlan
 from trio_grpc import Call, Transport, UnixTransport
 from trio_grpc.services import dra_health_v1alpha1, dra_v1, dra_v1beta1
 
-__all__ = ["HEALTH_SERVICE", "ClaimDevice", "ClaimName", "DraDriver", "DraSetup"]
+__all__ = ["HEALTH_SERVICE", "SERVICES", "ClaimDevice", "ClaimName", "DraDriver", "DraSetup"]
 
 V1 = "v1.DRAPlugin"
 V1BETA1 = "v1beta1.DRAPlugin"
 HEALTH_SERVICE = "v1alpha1.DRAResourceHealth"
+SERVICES = (V1, V1BETA1, HEALTH_SERVICE)
+"""The services that a driver can have, by their names in ``supported_versions``."""
 
 _STATUS = {"Healthy": health_pb.HealthStatus.HEALTHY, "Unhealthy": health_pb.HealthStatus.UNHEALTHY}
 

@@ -38,174 +38,25 @@ from devices.model import (
     Device,
     Identity,
     Model,
-    MountSpec,
-    NodeSpec,
     Notices,
     Preference,
 )
 from devices.nvidia import NvidiaOptions, gke_gpu_model, nvidia_models
 from devices.others import amd_model, fake_operator_model, sample_model
 from devices.presets import preset
+from devices.reader import MAX_DEVICES, Read, Reader
 from devices.setup import (
     DeviceProblem,
     PluginSetup,
     Register,
     find_device,
-    parse_duration,
     parse_failure,
 )
 from devices.tpu import TpuOptions, tpu_model
-from node_host.faults import FaultSyntaxError, parse
 
 __all__ = ["MAX_DEVICES", "MAX_PLUGINS", "parse_profile", "plugins_from"]
 
-MAX_DEVICES = 100_000
 MAX_PLUGINS = 1000
-
-_Read = Callable[[Any, str], Any]
-
-
-class _Reader:
-    """Walks YAML nodes and keeps every problem with its line."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self.problems: list[tuple[str, str]] = []
-
-    def problem(self, node: Any, text: str) -> None:
-        self.problems.append((f"{self._file}:{node.start_mark.line + 1}", text))
-
-    def items(self, node: Any, what: str) -> list[tuple[str, Any, Any]]:
-        """Key, key node and value node of a mapping."""
-        if node.id != "mapping":
-            self.problem(node, f"{what} must be a mapping")
-            return []
-        seen: dict[str, tuple[str, Any, Any]] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key in seen:
-                self.problem(key_node, f"{what} has the key {key!r} twice")
-            seen.setdefault(key, (key, key_node, value_node))
-        return list(seen.values())
-
-    def fields(self, node: Any, what: str, known: Mapping[str, _Read]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, key_node, value_node in self.items(node, what):
-            read = known.get(key)
-            if read is None:
-                self.problem(key_node, f"{what}: unknown field {key!r}; known are {', '.join(known)}")
-                continue
-            value = read(value_node, f"{what}.{key}")
-            if value is not None:
-                found[key] = value
-        return found
-
-    def text(self, node: Any, what: str) -> str | None:
-        if node.id == "scalar":
-            return str(node.value)
-        self.problem(node, f"{what} must be a text")
-        return None
-
-    def number(self, node: Any, what: str, low: int = 0, high: int = MAX_DEVICES) -> int | None:
-        text = str(node.value) if node.id == "scalar" else ""
-        if text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high:
-            return int(text)
-        self.problem(node, f"{what} must be a number from {low} to {high}")
-        return None
-
-    def flag(self, node: Any, what: str) -> bool | None:
-        value = {"true": True, "false": False}.get(str(node.value)) if node.id == "scalar" else None
-        if value is None:
-            self.problem(node, f"{what} must be true or false")
-        return value
-
-    def word(self, *allowed: str) -> _Read:
-        def read(node: Any, what: str) -> str | None:
-            text = self.text(node, what)
-            if text is None or text in allowed:
-                return text
-            self.problem(node, f"{what} must be one of {', '.join(allowed)}, not {text!r}")
-            return None
-
-        return read
-
-    def list_of(self, read: _Read) -> _Read:
-        def read_all(node: Any, what: str) -> list[Any] | None:
-            if node.id != "sequence":
-                self.problem(node, f"{what} must be a list")
-                return None
-            found = [read(each, f"{what}[{index}]") for index, each in enumerate(node.value)]
-            return [value for value in found if value is not None]
-
-        return read_all
-
-    def map_of(self, read: _Read) -> _Read:
-        def read_all(node: Any, what: str) -> dict[str, Any]:
-            found = {key: read(value, f"{what}.{key}") for key, _, value in self.items(node, what)}
-            return {key: value for key, value in found.items() if value is not None}
-
-        return read_all
-
-    def mount(self, node: Any, what: str) -> MountSpec | None:
-        known: dict[str, _Read] = {"hostPath": self.text, "containerPath": self.text, "readOnly": self.flag}
-        found = self.fields(node, what, known)
-        if "hostPath" not in found:
-            self.problem(node, f"{what}: hostPath is missing")
-            return None
-        return MountSpec(
-            found.get("containerPath", found["hostPath"]), found["hostPath"], found.get("readOnly", False)
-        )
-
-    def device_node(self, node: Any, what: str) -> NodeSpec | None:
-        known: dict[str, _Read] = {
-            "hostPath": self.text,
-            "containerPath": self.text,
-            "permissions": self.text,
-        }
-        found = self.fields(node, what, known)
-        if "hostPath" not in found:
-            self.problem(node, f"{what}: hostPath is missing")
-            return None
-        return NodeSpec(found["hostPath"], found.get("containerPath", ""), found.get("permissions", "rw"))
-
-    def faults(self, node: Any, what: str) -> str | None:
-        text = self.text(node, what)
-        try:
-            parse(text or "")
-        except FaultSyntaxError as error:
-            self.problem(node, f"{what}: {error}")
-            return None
-        return text
-
-    def failure(self, node: Any, what: str) -> tuple[Any, str] | None:
-        text = self.text(node, what)
-        return None if text is None else (node, text)
-
-    def crash_wait(self, node: Any, what: str) -> float | None:
-        """Seconds, or -1 for never."""
-        text = self.text(node, what)
-        if text is None or text == "never":
-            return -1.0
-        try:
-            return parse_duration(text)
-        except ValueError as error:
-            self.problem(node, f"{what}: {error}")
-            return None
-
-    def topology(self, node: Any, what: str) -> Any:
-        """``("nodes", n)``, or ``("numa", …)`` with one entry or one for each device."""
-
-        def numa(each: Any, at: str) -> Any:
-            return self.list_of(self.places)(each, at) if each.id == "sequence" else self.places(each, at)
-
-        found = self.fields(node, what, {"numa": numa, "nodes": lambda n, w: self.number(n, w, 1, 64)})
-        return next(iter(found.items()), None)
-
-    def places(self, node: Any, what: str) -> tuple[int, ...] | None:
-        if node.id == "sequence":
-            return tuple(self.list_of(self.number)(node, what) or ())
-        found = self.number(node, what)
-        return None if found is None else (found,)
 
 
 def parse_profile(text: str, *, file: str = "devices", serial: str = "") -> tuple[PluginSetup, ...]:
@@ -223,7 +74,7 @@ def parse_profile(text: str, *, file: str = "devices", serial: str = "") -> tupl
         ) from None
     if root is None:
         raise DeviceProblem([(file, "is empty: describe at least one plugin")])
-    reader = _Reader(file)
+    reader = Reader(file)
     setups = _plugins(reader, root, serial)
     if reader.problems:
         raise DeviceProblem(reader.problems)
@@ -237,7 +88,7 @@ def plugins_from(objects: object, *, serial: str = "") -> tuple[PluginSetup, ...
     return parse_profile(json.dumps(objects), serial=serial)
 
 
-def _plugins(reader: _Reader, root: Any, serial: str) -> list[PluginSetup]:
+def _plugins(reader: Reader, root: Any, serial: str) -> list[PluginSetup]:
     entries = [root]
     if root.id == "sequence":
         entries = list(root.value)
@@ -259,7 +110,7 @@ def _plugins(reader: _Reader, root: Any, serial: str) -> list[PluginSetup]:
     return found
 
 
-def _plugin(reader: _Reader, node: Any, what: str, serial: str) -> tuple[PluginSetup, ...]:
+def _plugin(reader: Reader, node: Any, what: str, serial: str) -> tuple[PluginSetup, ...]:
     if node.id != "mapping":
         reader.problem(node, f"{what} must be a mapping")
         return ()
@@ -278,7 +129,7 @@ def _plugin(reader: _Reader, node: Any, what: str, serial: str) -> tuple[PluginS
     return tuple(_setup(reader, model, found) for model in models)
 
 
-def _common(reader: _Reader) -> dict[str, _Read]:
+def _common(reader: Reader) -> dict[str, Read]:
     return {
         "model": reader.text,
         "preset": reader.text,
@@ -295,7 +146,7 @@ def _common(reader: _Reader) -> dict[str, _Read]:
     }
 
 
-def _setup(reader: _Reader, model: Model, found: Mapping[str, Any]) -> PluginSetup:
+def _setup(reader: Reader, model: Model, found: Mapping[str, Any]) -> PluginSetup:
     changed: dict[str, Any] = {}
     for key, attribute, kind in (
         ("resource", "resource", str),
@@ -323,7 +174,7 @@ def _setup(reader: _Reader, model: Model, found: Mapping[str, Any]) -> PluginSet
     )
 
 
-def _failures(reader: _Reader, model: Model, node: Any, text: str) -> list[tuple[Any, str]]:
+def _failures(reader: Reader, model: Model, node: Any, text: str) -> list[tuple[Any, str]]:
     try:
         return [(change, find_device([model], change.device)[1]) for change in parse_failure(text)]
     except DeviceProblem as problem:
@@ -331,7 +182,7 @@ def _failures(reader: _Reader, model: Model, node: Any, text: str) -> list[tuple
         return []
 
 
-def _generic_fields(reader: _Reader) -> dict[str, _Read]:
+def _generic_fields(reader: Reader) -> dict[str, Read]:
     return {
         "ids": reader.list_of(reader.text),
         "count": reader.number,
@@ -390,7 +241,7 @@ def _numa(topology: Any, count: int) -> list[tuple[int, ...] | None]:
     return list(listed)
 
 
-def _nvidia_fields(reader: _Reader) -> dict[str, _Read]:
+def _nvidia_fields(reader: Reader) -> dict[str, Read]:
     strategy = reader.word("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
     return {
         "count": lambda node, what: reader.number(node, what, 0, 64),
@@ -456,9 +307,9 @@ def _gke(found: Mapping[str, Any], serial: str) -> tuple[Model, ...]:
     )
 
 
-def _counted(*more: str) -> Callable[[_Reader], dict[str, _Read]]:
-    def fields(reader: _Reader) -> dict[str, _Read]:
-        readers: dict[str, _Read] = {
+def _counted(*more: str) -> Callable[[Reader], dict[str, Read]]:
+    def fields(reader: Reader) -> dict[str, Read]:
+        readers: dict[str, Read] = {
             "count": lambda node, what: reader.number(node, what, 1, 64),
             "numaNodes": lambda node, what: reader.number(node, what, 1, 64),
             "shared": lambda node, what: reader.number(node, what, 1, 1000),
@@ -474,7 +325,7 @@ def _counted(*more: str) -> Callable[[_Reader], dict[str, _Read]]:
     return fields
 
 
-_FIELDS: Mapping[str, Callable[[_Reader], dict[str, _Read]]] = {
+_FIELDS: Mapping[str, Callable[[Reader], dict[str, Read]]] = {
     "generic": _generic_fields,
     "nvidia": _nvidia_fields,
     "tpu": _counted("generation", "chips", "sliceTopology"),

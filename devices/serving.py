@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import trio
@@ -20,7 +20,14 @@ from node_host.loop import Pace, run
 from node_host.randoms import Randoms
 from trio_grpc import UnixTransport
 
-__all__ = ["CannotServe", "ServeOptions", "serve_until_interrupted", "setups_of"]
+__all__ = [
+    "CannotServe",
+    "DriverOptions",
+    "ServeOptions",
+    "serve_driver",
+    "serve_until_interrupted",
+    "setups_of",
+]
 
 
 class CannotServe(Exception):
@@ -109,12 +116,7 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
         KeyboardInterrupt: after SIGINT.
     """
     setups = setups_of(options)
-    places = Places.below(os.path.abspath(options.kubelet_dir))
-    try:
-        os.makedirs(places.device_plugins, mode=0o755, exist_ok=True)
-        os.makedirs(places.registry, mode=0o750, exist_ok=True)
-    except OSError as problem:
-        raise CannotServe(f"--kubelet-dir: {problem}: name a folder that you may write to") from None
+    places = _folders(options.kubelet_dir)
 
     async def serve() -> None:
         clock = NodeClock(epoch_ns=time.time_ns())
@@ -122,10 +124,88 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
         while wanted:
             wanted = await _serve_once(wanted, options, places, clock, say)
 
+    _run(serve, options.seed)
+
+
+@frozen(kw_only=True)
+class DriverOptions:
+    """The options of ``fake-devices dra`` as given."""
+
+    driver: str
+    count: int = 4
+    cdi: str = ""
+    versions: str = "v1.DRAPlugin,v1alpha1.DRAResourceHealth"
+    kubelet_dir: str = "/var/lib/kubelet"
+    faults: str = ""
+
+
+def serve_driver(options: DriverOptions, *, say: Callable[[str], None]) -> None:
+    """Serve a DRA driver until SIGINT or SIGTERM.
+
+    Raises:
+        CannotServe: an option is wrong or the folder cannot be used.
+        KeyboardInterrupt: after SIGINT.
+    """
+    from devices.dra import SERVICES, DraDriver, DraSetup
+
+    versions = tuple(filter(None, options.versions.split(",")))
+    unknown = [version for version in versions if version not in SERVICES]
+    if unknown or not versions:
+        raise CannotServe(f"--versions: {', '.join(unknown) or 'none'}: services are {', '.join(SERVICES)}")
+    if "/" in options.driver or "." not in options.driver:
+        raise CannotServe(f"{options.driver!r} is no name of a driver: write such as gpu.vendor.com")
     try:
-        run(serve, seed=options.seed, pace=Pace.REAL)
-    except BaseExceptionGroup as problem:
-        raise _innermost(problem) from None
+        parse(options.faults)
+    except FaultSyntaxError as problem:
+        raise CannotServe(f"--faults: {problem}") from None
+    setup = DraSetup(
+        driver=options.driver,
+        devices=tuple(f"device-{index}" for index in range(options.count)),
+        cdi_kind=options.cdi,
+        versions=versions,
+        faults=options.faults,
+    )
+    places = _folders(options.kubelet_dir)
+
+    async def serve() -> None:
+        clock = NodeClock(epoch_ns=time.time_ns())
+        driver = DraDriver(
+            setup,
+            transport=UnixTransport(),
+            clock=clock,
+            places=places,
+            observer=lambda fact: say(_line(fact)),
+        )
+        async with trio.open_nursery() as nursery:
+            with trio.open_signal_receiver(signal.SIGTERM) as signals:
+                await nursery.start(driver.run)
+                async for _ in signals:
+                    break
+            nursery.cancel_scope.cancel()
+
+    _run(serve, 0)
+
+
+def _folders(kubelet_dir: str) -> Places:
+    places = Places.below(os.path.abspath(kubelet_dir))
+    try:
+        os.makedirs(places.device_plugins, mode=0o755, exist_ok=True)
+        os.makedirs(places.registry, mode=0o750, exist_ok=True)
+    except OSError as problem:
+        raise CannotServe(f"--kubelet-dir: {problem}: name a folder that you may write to") from None
+    return places
+
+
+def _run(serve: Callable[[], Awaitable[None]], seed: int) -> None:
+    try:
+        run(serve, seed=seed, pace=Pace.REAL)
+    except BaseExceptionGroup as group:
+        problem = _innermost(group)
+        if isinstance(problem, OSError):
+            raise CannotServe(f"cannot serve: {problem}") from None
+        raise problem from None
+    except OSError as problem:
+        raise CannotServe(f"cannot serve: {problem}") from None
 
 
 def _innermost(problem: BaseException) -> BaseException:

@@ -18,6 +18,7 @@ import grpc
 import pytest
 
 from k8s_proto import deviceplugin_v1beta1_pb2 as pb
+from k8s_proto import dra_v1_pb2, dra_v1beta1_pb2
 from k8s_proto import pluginregistration_v1_pb2 as reg
 
 ROOT = Path(__file__).parents[2]
@@ -224,3 +225,80 @@ def test_presets_are_listed(capsys):
     with pytest.raises(SystemExit):
         main(["presets"])
     assert "nvidia.com/gpu x 8" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_dra_driver_for_a_plain_grpcio_kubelet(kubelet_dir, version):
+    """One process, real time: the driver is found, prepares, is asked again, and gives back."""
+    messages = dra_v1_pb2 if version == "v1" else dra_v1beta1_pb2
+    service = f"k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'proto'}{os.pathsep}{ROOT}"}
+    command = [
+        "dra",
+        "gpu.vendor.com",
+        "--count",
+        "1",
+        "--cdi",
+        "vendor.com/gpu",
+        "--versions",
+        f"{version}.DRAPlugin",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "devices.cli", *command, "--kubelet-dir", str(kubelet_dir)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert "serving" in process.stderr.readline()
+        with dial(f"{kubelet_dir}/plugins_registry/gpu.vendor.com-reg.sock") as channel:
+            registration = "pluginregistration.Registration"
+            info = call(channel, "GetInfo", reg.InfoRequest(), reg.PluginInfo, service=registration)
+        assert (info.type, info.name) == ("DRAPlugin", "gpu.vendor.com")
+        assert list(info.supported_versions) == [f"{version}.DRAPlugin"]
+        claims = [messages.Claim(namespace="default", uid=f"u{n}", name=f"c{n}") for n in range(2)]
+        with dial(info.endpoint) as channel:
+            asked = messages.NodePrepareResourcesRequest(claims=claims)
+            for _ in range(2):
+                reply = call(
+                    channel,
+                    "NodePrepareResources",
+                    asked,
+                    messages.NodePrepareResourcesResponse,
+                    service=service,
+                )
+                (device,) = reply.claims["u0"].devices
+                assert list(device.cdi_device_ids) == ["vendor.com/gpu=device-0"]
+                assert reply.claims["u1"].error == "no device is left for claim default/c1"
+            given_back = messages.NodeUnprepareResourcesRequest(claims=claims)
+            reply = call(
+                channel,
+                "NodeUnprepareResources",
+                given_back,
+                messages.NodeUnprepareResourcesResponse,
+                service=service,
+            )
+            assert {uid: answer.error for uid, answer in reply.claims.items()} == {"u0": "", "u1": ""}
+        process.terminate()
+        assert process.wait(WAIT_SECONDS) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["gpu"], "no name of a driver"),
+        (["gpu.vendor.com", "--versions", "v9"], "--versions: v9"),
+        (["gpu.vendor.com", "--versions", ","], "--versions: none"),
+        (["gpu.vendor.com", "--faults", "x"], "--faults"),
+    ],
+)
+def test_misuse_of_a_dra_driver(capsys, arguments, says):
+    from devices.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["dra", *arguments])
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
