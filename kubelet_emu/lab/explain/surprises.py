@@ -96,7 +96,10 @@ def _no_backoff(pod: PodReading, draft: Draft, earlier: Sequence[Draft]) -> Iter
     if draft.kind != "reset":
         return
     resets = [one for one in earlier if one.kind == "reset"]
-    if resets and draft.t - resets[-1].t < _LOOP_SECONDS:
+    if not resets or draft.t - resets[-1].t >= _LOOP_SECONDS:
+        return
+    # A reset that goes on in another sync is not another one: something has to have been started in between.
+    if any(resets[-1].t < one.created < draft.t for one in pod.instances):
         yield Surprise(
             "RST-142",
             "The whole pod restarts again, and at once: restarts in place know no back-off, however often "
