@@ -46,6 +46,9 @@ REGISTER_TIMEOUT_SECONDS = 30.0
 """A kubelet dials the plugin for up to 10 s during Register."""
 
 
+LOOK_SECONDS = 1.0
+
+
 class _End(StrEnum):
     """Why one life of the program ended."""
 
@@ -95,6 +98,7 @@ class DevicePlugin:
         self._wanted = trio.Event()
         self._wanted.set()
         self._registered = False
+        self._registered_with: Hashable | None = None
         self._turned = trio.Event()
         self.socket_path = ""
 
@@ -106,12 +110,15 @@ class DevicePlugin:
     @property
     def registered(self) -> bool:
         """Whether the kubelet that is there has accepted it."""
-        return self._registered
+        if not self._registered or self.setup.register is Register.WATCHER:
+            return self._registered
+        return self._eye.identity(self._places.kubelet_socket) == self._registered_with
 
     async def wait_registered(self) -> None:
         """Wait until a kubelet has accepted it; returns at once if one has."""
-        while not self._registered:
-            await self._turned.wait()
+        while not self.registered:
+            with trio.move_on_after(LOOK_SECONDS):  # another kubelet may have come without our doing
+                await self._turned.wait()
 
     # -- control --
 
@@ -226,6 +233,8 @@ class DevicePlugin:
             if seen is None:
                 await self._eye.appeared(path)
             elif await self._register(path):
+                self._registered_with = seen
+                self._accepted()
                 break
             else:
                 with trio.move_on_after(self.service.model.retry_seconds):
@@ -251,7 +260,6 @@ class DevicePlugin:
                 self._tell("registration-failed", str(error))
                 return False
         self._tell("registered", path)
-        self._accepted()
         return True
 
     async def _changed(self, path: str, seen: Hashable) -> None:
