@@ -260,3 +260,20 @@ def test_dev_146_claims(on_node, pod, lister):
         assert view.state().claims_in_use == {"gpu.vendor.com": 1}
 
     on_node(story, drivers=(DraSetup(driver="gpu.vendor.com", devices=("d0",), cdi_kind="vendor.com/gpu"),))
+
+
+def test_dev_148_fields_of_later_versions_are_tolerated(on_node, pod):
+    """Numbers 4 and 5 of PodResources, as 1.37 has them, reach a reader of today."""
+    known = pb.PodResources(name="p", namespace="n").SerializeToString()
+    later = known + bytes([0x22, 0x02, 0x01, 0x02]) + bytes([0x2A, 0x00])
+    found = pb.PodResources.FromString(later)
+    assert (found.name, found.namespace) == ("p", "n")
+
+
+def test_dev_140_there_is_no_other_version(on_node, lister):
+    async def story(node, view):
+        async with lister(view, node.clock) as client:
+            methods = {name for name in dir(client) if not name.startswith("_")}
+        assert methods == {"List", "Get", "GetAllocatableResources"}
+
+    on_node(story, warm_up=False)

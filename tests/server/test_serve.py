@@ -188,6 +188,10 @@ def eventually(ask, holds):
 def test_a_plain_grpcio_plugin_an_agent_and_a_static_pod(serve):
     node = serve()
     assert stat.S_IMODE(node.root.stat().st_mode) == 0o700
+    # DEV-003: the folders of the kubelet.
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (node.root / "kubelet").iterdir()}
+    assert [modes[name] for name in ("plugins", "plugins_registry", "pod-resources")] == [0o750] * 3
+    assert modes["device-plugins"] == 0o755
     plugin = PlainPlugin(node.root / "kubelet" / "device-plugins", ["w0", "w1", "w2"])
     try:
         with pytest.raises(grpc.RpcError) as refused:
