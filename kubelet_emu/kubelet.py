@@ -23,6 +23,7 @@ from kubelet_emu.api.validation import validate_pod_create
 from kubelet_emu.apiserver.client import ApiClient
 from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.cm.devicemanager.constants import UPDATE_QUEUE_CAPACITY
+from kubelet_emu.cm.devicemanager.manager import Quirks
 from kubelet_emu.cm.manager import ContainerManager, ManagerSeams, PluginWires
 from kubelet_emu.cm.sockets import memory_wires
 from kubelet_emu.config.api_source import ApiSource
@@ -117,6 +118,7 @@ class Kubelet:
         recorder: Recorder,
         up_for_seconds: float = 0.0,
         plugins: PluginWires | None = None,
+        quirks: Quirks | None = None,
         boot_id: str = "",
     ) -> None:
         self.settings = settings
@@ -131,6 +133,7 @@ class Kubelet:
         self._boot_id = boot_id
         self._recorder = recorder
         self._plugins = plugins or PluginWires(*memory_wires())
+        self._quirks = quirks
         self._runtime_client = RuntimeServiceClient(channel)
         self._image_client = ImageServiceClient(channel)
         self._consumed: set[str] = set()
@@ -295,6 +298,7 @@ class Kubelet:
             clock=self._clock,
             files=self._files,
             wires=self._plugins,
+            quirks=self._quirks,
             nursery=nursery,
             recorder=self._recorder,
             seams=ManagerSeams(

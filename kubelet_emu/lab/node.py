@@ -37,6 +37,7 @@ from kubelet_emu.apiserver.client import LATENCY_SECONDS, ApiClient
 from kubelet_emu.apiserver.pods import admit_create, admit_update
 from kubelet_emu.apiserver.store import ApiStore
 from kubelet_emu.cm.devicemanager.constants import KUBELET_SOCKET, PLUGIN_DIR
+from kubelet_emu.cm.devicemanager.manager import Quirks
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
 from kubelet_emu.lab.claims import ClaimKeeper
@@ -89,7 +90,8 @@ class NodeOptions:
     kubelet without an API server: pods are files. ``warm_up`` lets the node run for some seconds first.
     ``hold_calls`` keeps calls of a kubelet that dies open until they end, as the recordings' proxy did.
     ``devices`` are the plugins that run beside the kubelet; ``plugin_sockets`` has the kubelet's own socket
-    for plugins on disk even without any (with transport ``grpc``).
+    for plugins on disk even without any (with transport ``grpc``). ``device_quirks`` switches documented
+    oddities of the device manager off.
     """
 
     seed: int = 0
@@ -110,6 +112,7 @@ class NodeOptions:
     devices: tuple[PluginSetup, ...] = ()
     drivers: tuple[DraSetup, ...] = ()
     plugin_sockets: bool = False
+    device_quirks: Quirks = field(factory=Quirks)
 
 
 class Node:
@@ -338,6 +341,7 @@ class Node:
             recorder=self.recorder,
             up_for_seconds=up_for_seconds,
             plugins=self.plugin_wires,
+            quirks=self.options.device_quirks,
             boot_id=self._boot_id,
         )
         scope = trio.CancelScope()

@@ -1,6 +1,7 @@
 """Devices over the life of pods, plugins, kubelet and node (DEV sections 8 to 12)."""
 
 from devices.model import Identity
+from kubelet_emu.cm.devicemanager.manager import Quirks
 
 POLITE = "trap 'exit 0' TERM; sleep 3600 & wait"
 CRASHING = "sleep 2; exit 1"
@@ -513,3 +514,44 @@ def test_dev_192_lists_of_any_kind(on_node, plugin, look):
         return found
 
     assert on_node(story, plugin(2)) == [("0", "0"), ("10000", "10000"), ("2", "2"), ("2", "1")]
+
+
+# -- DEV-204: the same stories with an oddity switched off --
+
+
+def test_dev_065_off_a_limit_of_0_needs_nothing(on_node, plugin, gpu_pod):
+    async def story(node):
+        node.set_device_health(GPU, "GPU-0", "Unhealthy")
+        await node.advance(1)
+        node.apply(gpu_pod(gpus=0, a=POLITE))
+        await node.advance(5)
+        return node.pod("p").status.phase
+
+    quirks = Quirks(dev_065_zero_limit_needs_health=False)
+    assert on_node(story, plugin(1), device_quirks=quirks) == "Running"
+
+
+def test_dev_112_off_a_pod_with_a_running_container_stays(on_node, plugin, gpu_pod):
+    async def story(node):
+        node.apply(gpu_pod(init=[("i", "true")], a=POLITE))
+        await node.advance(10)
+        node.fleet.plugins[0].stop()
+        await node.restart_kubelet()
+        await node.advance(30)
+        return node.pod("p").status.phase
+
+    quirks = Quirks(dev_112_other_containers_are_checked=False)
+    assert on_node(story, plugin(), device_quirks=quirks) == "Running"
+
+
+def test_dev_121_off_a_vanished_device_is_unknown(on_node, plugin, gpu_pod, look):
+    async def story(node):
+        node.apply(gpu_pod(a=POLITE))
+        await node.advance(5)
+        service = node.fleet.plugins[0].service
+        service.set_devices(service.model.devices[1:])
+        await node.advance(120)
+        return look(node).health()
+
+    quirks = Quirks(dev_121_vanished_is_healthy=False)
+    assert on_node(story, plugin(), device_quirks=quirks) == {"GPU-0": "Unknown"}
