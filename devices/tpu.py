@@ -93,7 +93,7 @@ def slice_env(generation: str, topology: str, chips: int) -> dict[str, str]:
     """The variables of DEV-18A for a host with ``chips`` chips in a slice of that topology."""
     facts = GENERATIONS[generation]
     axes = tuple(int(axis) for axis in topology.split("x"))
-    bounds = CHIP_BOUNDS.get(chips, (chips, 1, 1))
+    bounds = CHIP_BOUNDS.get(chips, (max(chips, 1), 1, 1))
     cube = (*axes, 1, 1)[:3]
     host_bounds = tuple(max(length // bound, 1) for length, bound in zip(cube, bounds, strict=True))
     chip_text, host_text = _commas(bounds), _commas(host_bounds)
