@@ -83,11 +83,10 @@ def attempt(model, asked):
         return refused.text
 
 
-WORDS = st.sampled_from(
-    ["plugins", "resource", "ids", "count", "id", "topology", "numa", "nodes", "shared", "env", "mounts"]
-    + ["preset", "model", "nvidia", "tpu", "generic", "a100x8", "vendor.com/w", "failAt", "#0@3s", "faults"]
-    + ["mig", "1g.5gb", "true", "3", "-1", "null"]
-)
+KEYS = ["plugins", "resource", "ids", "count", "id", "topology", "numa", "nodes", "shared", "env", "mounts"]
+MORE_KEYS = ["preset", "model", "failAt", "faults", "mig"]
+TEXTS = ["nvidia", "tpu", "generic", "a100x8", "vendor.com/w", "#0@3s", "1g.5gb", "true", "3", "-1", "null"]
+WORDS = st.sampled_from([*KEYS, *MORE_KEYS, *TEXTS])
 VALUES = st.recursive(
     WORDS | st.integers(-3, 99) | st.none() | st.booleans() | st.text(string.printable, max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
