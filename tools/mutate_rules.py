@@ -176,11 +176,11 @@ def narrowed(found: list[Piece]) -> list[Piece]:
 # -- changes --
 
 
-def mutants(piece: Piece, source: str) -> list[Mutant]:
+def mutants(piece: Piece, source: str, most: int = MUTANTS_MAX) -> list[Mutant]:
     """A few changes spread over a piece."""
     sites = list(_sites(piece.node))
-    step = max(1, len(sites) / MUTANTS_MAX)
-    chosen = [sites[int(number * step)] for number in range(min(MUTANTS_MAX, len(sites)))]
+    step = max(1, len(sites) / most)
+    chosen = [sites[int(number * step)] for number in range(min(most, len(sites)))]
     made: list[Mutant] = []
     lines = source.splitlines(keepends=True)
     for node, new, what in chosen:
@@ -306,17 +306,29 @@ class Tests:
                 spread.update(dict.fromkeys(name for name in names if self._counts(name)))
             found = sorted(spread)
         words = [rule.lower().replace("-", "_") for rule in piece.rules]
+        if not self.of(piece.file, line):
+            found = [*files_about(piece.rules), *found]
         stem = Path(piece.file).stem
 
         def rank(name: str) -> int:
             plain = name.lower().replace("-", "_")
-            if any(word in plain for word in words):
+            if "::" not in name or any(word in plain for word in words):
                 return 0
             if "golden" in name or "_on_node" in name:
                 return 3
             return 1 if stem in plain.partition("::")[0] else 2
 
         return sorted(found, key=rank)
+
+
+def files_about(rules: set[str]) -> list[str]:
+    """Test files that name one of these rules, as far as they are few enough to say something."""
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if rules & cited(path.read_text(encoding="utf-8").upper().replace("_", "-"))
+    ]
+    return found[:6] if len(found) <= 12 else []
 
 
 def spread_over(names: list[str], most: int) -> list[str]:
@@ -373,7 +385,7 @@ def survives(piece: Piece, mutant: Mutant, tests: list[str], copy: Path) -> str:
         target.write_text(original, encoding="utf-8")
 
 
-def try_piece(piece: Piece, tests: Tests, copies: "list[Path]") -> dict[str, Any]:
+def try_piece(piece: Piece, tests: Tests, copies: "list[Path]", most: int) -> dict[str, Any]:
     """All changes of a piece; the counts and the first test that saw each."""
     copy = copies.pop()
     try:
@@ -381,7 +393,7 @@ def try_piece(piece: Piece, tests: Tests, copies: "list[Path]") -> dict[str, Any
         (copy / piece.file).write_text(source, encoding="utf-8")
         seen: list[str] = []
         missed: list[str] = []
-        for mutant in mutants(piece, source):
+        for mutant in mutants(piece, source, most):
             names = spread_over(tests.near(piece, mutant.line), TESTS_MAX)
             killer = survives(piece, mutant, names, copy) if names else ""
             if killer:
@@ -429,6 +441,7 @@ def main() -> None:
             results[key] = {**old, "rules": sorted(piece.rules)}
         elif options.only in piece.file:
             todo.append((key, piece))
+    most = 4 * MUTANTS_MAX if options.again else MUTANTS_MAX
     tests = Tests(options.coverage, options.without)
     print(f"{len(results)} known, {len(todo)} to try", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
@@ -438,7 +451,9 @@ def main() -> None:
             ignored = shutil.ignore_patterns(".git", "__pycache__", ".hypothesis", ".*_cache")
             shutil.copytree(ROOT, copies[-1], ignore=ignored)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            waiting = {pool.submit(try_piece, piece, tests, copies): (key, piece) for key, piece in todo}
+            waiting = {
+                pool.submit(try_piece, piece, tests, copies, most): (key, piece) for key, piece in todo
+            }
             for future in concurrent.futures.as_completed(waiting):
                 key, piece = waiting[future]
                 results[key] = {**future.result(), "rules": sorted(piece.rules)}

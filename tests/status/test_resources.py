@@ -104,6 +104,13 @@ def test_sta_1002_small_cpu_limit(make):
     ] == Quantity("5m")
 
 
+def test_sta_1002_just_above_the_smallest_is_as_reported(make):
+    container = make.container("c", resources=needs({"cpu": "3m"}, {"cpu": "11m"}))
+    reported = {"cpu_shares": 2, "cpu_quota": 1000, "cpu_period": 100_000}
+    shown = converted(make, container, make.record("c", resources=reported)).resources
+    assert (shown.requests["cpu"], shown.limits["cpu"]) == (Quantity("2m"), Quantity("10m"))
+
+
 def test_sta_1003_pod_level(make):
     extended = Quantity("2")
     resources = ResourceRequirements(
