@@ -3,8 +3,8 @@
     python docs/run_examples.py [PAGE.md ...]
 
 A page's blocks run in order in one empty folder. In a ``console`` block a line after ``$`` is a command, and
-the lines below it have to appear in its output, in this order; ``…`` stands for anything, and what is not shown
-may be there too. ``(exits 1)`` as the last line means that the command has to exit with that code.
+the lines below it have to appear in its output, in this order; ``…`` stands for anything, and what is not
+shown may be there too. ``(exits 1)`` as the last line means that the command has to exit with that code.
 A ``yaml`` or ``python`` block that begins with ``# file: NAME`` is written to that file first.
 """
 
@@ -74,12 +74,19 @@ def run_page(path: Path, *, environment: dict[str, str] | None = None) -> list[s
                 continue
             for command, expected, code in commands(content):
                 done = subprocess.run(
-                    ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
-                    env=environment or os.environ, stdin=subprocess.DEVNULL,
-                )  # fmt: skip
+                    ["bash", "-c", command],
+                    cwd=folder,
+                    capture_output=True,
+                    text=True,
+                    timeout=TIMEOUT_SECONDS,
+                    env=environment or os.environ,
+                    stdin=subprocess.DEVNULL,
+                )
                 said = done.stdout + done.stderr
                 if done.returncode != code:
-                    problems.append(f"{path.name}: $ {command}\nexits with {done.returncode}, not {code}:\n{said}")
+                    problems.append(
+                        f"{path.name}: $ {command}\nexits with {done.returncode}, not {code}:\n{said}"
+                    )
                 lost = missing(expected, said)
                 if lost:
                     problems.append(f"{path.name}: $ {command}\ndoes not print {lost!r} there, but:\n{said}")
@@ -97,7 +104,9 @@ def main() -> int:
     failed = 0
     for path in [Path(name) for name in sys.argv[1:]] or pages():
         problems = run_page(path)
-        print(f"{'FAILED' if problems else 'passed'}  {path.relative_to(ROOT) if path.is_absolute() else path}")
+        print(
+            f"{'FAILED' if problems else 'passed'}  {path.relative_to(ROOT) if path.is_absolute() else path}"
+        )
         for problem in problems:
             print(problem)
         failed += bool(problems)
