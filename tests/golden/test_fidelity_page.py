@@ -25,26 +25,6 @@ def test_the_page_is_what_would_be_generated_now(runs):
     assert page(runs[0], evidence_of(runs[1].reports)) == PAGE.read_text(encoding="utf-8"), AGAIN
 
 
-STILL_OPEN = [
-    "RST-007",
-    "RST-063",
-    "RST-115",
-    "RST-116",
-    "RST-125",
-    "RST-152",
-    "RST-186",
-    "RST-193",
-    "STA-1002",
-    "STA-1005",
-    "STA-1221",
-    "STA-1222",
-    "STA-502",
-    "STA-512",
-    "STA-513",
-]
-"""Rules that code carries out and no test has caught a mutation of yet; docs/fidelity.md shows them."""
-
-
 def test_every_rule_is_covered_or_out_of_reach_for_a_reason(runs):
     found = coverage(evidence_of(runs[1].reports))
     assert len(found) == sum(map(len, rule_ids().values())) == 310
@@ -53,9 +33,7 @@ def test_every_rule_is_covered_or_out_of_reach_for_a_reason(runs):
         for rule, one in found.items()
         if not one.covered and (rule not in remarks() or remarks()[rule].carried_by)
     ]
-    assert sorted(unexplained) == STILL_OPEN, (
-        "a rule more or less is open: mend the list, and docs/fidelity.md with it"
-    )
+    assert unexplained == []
 
 
 def test_the_lists_name_rules_that_are():
