@@ -77,6 +77,7 @@ class Asked:
     logs: bool
     output: str
     trace: str | None
+    view: bool
     quiet: bool
     no_color: bool
 
@@ -171,6 +172,7 @@ class Asked:
     help="json and yaml print the final Pod objects instead of the report.",
 )
 @click.option("--trace", metavar="FILE", help="Write everything that happened, one JSON record a line.")
+@click.option("--view", is_flag=True, help="At the end open a page in the browser to step through the run.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong.")
 @click.option("--no-color", is_flag=True, help="No colours (as does NO_COLOR in the environment).")
 def command(**options: Any) -> int:
@@ -200,6 +202,10 @@ def run(asked: Asked) -> int:
     finally:
         out.status("")
     _show(asked, result, out, err)
+    if asked.view:
+        from kubelet_emu.cli.view import show_page
+
+        err.write(f"page: {show_page(result.trace)}")
     return exit_code(result)
 
 

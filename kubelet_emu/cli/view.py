@@ -1,10 +1,15 @@
 """``kubelet-emu view``: a page to step through a run."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kubelet_emu.cli.source import SOURCE_HELP, load_reading, source_options
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from kubelet_emu.trace.schema import Trace
+
+__all__ = ["command", "show_page"]
 
 _EPILOG = f"""{SOURCE_HELP}
 
@@ -33,3 +38,19 @@ def command(source: str, output: str, show: bool, seed: int, exits: tuple[str, .
         from pathlib import Path
 
         webbrowser.open(Path(output).resolve().as_uri())
+
+
+def show_page(trace: "Trace") -> str:
+    """Write the page of a run to a temporary file and open it; returns the file's name."""
+    import tempfile
+    import webbrowser
+    from pathlib import Path
+
+    from kubelet_emu.lab.explain.reading import read_trace
+    from kubelet_emu.lab.explain.story import tell
+    from kubelet_emu.lab.pictures.page import page_html
+
+    with tempfile.NamedTemporaryFile("wb", prefix="kubelet-emu-", suffix=".html", delete=False) as file:
+        file.write(page_html(tell(read_trace(trace))).encode())
+    webbrowser.open(Path(file.name).as_uri())
+    return file.name
