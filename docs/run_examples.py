@@ -54,7 +54,8 @@ def matches(wanted: str, line: str) -> bool:
 
 def missing(expected: list[str], output: str) -> str:
     """The first line that is not there, in this order; empty if all are."""
-    lines = iter(re.sub(r"\n {21}(?=\S)", " ", output).splitlines())  # explain's long lines are wrapped
+    whole = re.sub(r"\n {21}(?=\S)", " ", output)  # explain wraps long lines
+    lines = iter(whole.splitlines())
     for wanted in expected:
         if wanted != "…" and not any(matches(wanted, line) for line in lines):
             return wanted
@@ -73,29 +74,36 @@ def run_page(path: Path, *, environment: dict[str, str] | None = None) -> list[s
                 target.write_text(content.partition("\n")[2], encoding="utf-8")
                 continue
             for command, expected, code in commands(content):
-                done = subprocess.run(
-                    ["bash", "-c", command],
-                    cwd=folder,
-                    capture_output=True,
-                    text=True,
-                    timeout=TIMEOUT_SECONDS,
-                    env=environment or os.environ,
-                    stdin=subprocess.DEVNULL,
-                )
-                said = done.stdout + done.stderr
-                if done.returncode != code:
-                    problems.append(
-                        f"{path.name}: $ {command}\nexits with {done.returncode}, not {code}:\n{said}"
-                    )
-                lost = missing(expected, said)
-                if lost:
-                    problems.append(f"{path.name}: $ {command}\ndoes not print {lost!r} there, but:\n{said}")
+                problems += [
+                    f"{path.name}: {one}" for one in _run(command, expected, code, folder, environment)
+                ]
     return problems
+
+
+def _run(
+    command: str, expected: list[str], code: int, folder: str, environment: dict[str, str] | None
+) -> Iterator[str]:
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        env=environment or os.environ,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    if done.returncode != code:
+        yield f"$ {command}\nexits with {done.returncode}, not {code}:\n{said}"
+    lost = missing(expected, said)
+    if lost:
+        yield f"$ {command}\ndoes not print {lost!r} there, but:\n{said}"
 
 
 def pages() -> list[Path]:
     """Every page with examples."""
-    found = sorted(ROOT.glob("docs/course/*.md")) + sorted(ROOT.glob("docs/guides/*.md"))
+    found = [*sorted(ROOT.glob("docs/course/*.md")), *sorted(ROOT.glob("docs/guides/*.md"))]
     return [path for path in found if "```console" in path.read_text(encoding="utf-8")]
 
 

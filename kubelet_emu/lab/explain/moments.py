@@ -365,6 +365,14 @@ class _Teller:
         draft.rules += record["rules"]
         draft.about.add(name)
 
+    def devices(self, record: Record) -> None:
+        name = str(record["inputs"].get("container", ""))
+        draft = self._new(record, "devices", f"The device manager finds devices for {name or 'the pod'}.")
+        draft.rules += record["rules"]
+        draft.saw += _pairs(record["inputs"])
+        draft.did += _pairs(record["outcome"])
+        draft.about |= {name} - {""}
+
     def silent(self, record: Record) -> None:
         """Decisions that are told by what follows from them."""
 
@@ -480,6 +488,7 @@ _HANDLERS = {
 }
 _MACHINES = {
     "admission": _Teller.admission,
+    "devicemanager": _Teller.devices,
     "kuberuntime.actions": _Teller.plan,
     "kuberuntime.backoff": _Teller.step,
     "kuberuntime.images": _Teller.step,

@@ -193,6 +193,7 @@ class _Reader:
         self.pods: dict[str, PodReading] = {}
         self.node_marks: list[Mark] = []
         self._end = 0.0
+        self._allocated: dict[tuple[str, str], tuple[str, ...]] = {}
         self._only = trace.pods[0] if len(trace.pods) == 1 else ""
         self._run_for = float(trace.header.get("runFor") or 0.0)
 
@@ -338,7 +339,8 @@ class _Reader:
         instance = Instance(
             pod.name, record["container"], record["name"], record["attempt"], record["t"], sandbox
         )
-        instance.devices = tuple(map(str, record.get("devices", ())))
+        held = self._allocated.get((pod.name, instance.container), ())
+        instance.devices = tuple(dict.fromkeys((*held, *map(str, record.get("devices", ())))))
         instance.mounts = record.get("mounts") or {}
         pod.instances.append(instance)
 
@@ -422,8 +424,11 @@ class _Reader:
         )
 
     def device(self, record: Record) -> None:
-        ids = record.get("ids") or record.get("req") or ()
-        names = ", ".join(str(one) for one in ids)
+        ids = _flat(record.get("ids") or ())
+        names = ", ".join(ids)
+        if record["method"] == "Allocate" and record.get("container"):
+            key = (record.get("pod") or self._only, record["container"])
+            self._allocated[key] = (*self._allocated.get(key, ()), *ids)
         mark = Mark(record["t"], "device", f"{record['method']} {record['resource']} {names}".strip())
         if record.get("pod") or len(self.pods) == 1:
             self.pod(record.get("pod") or next(iter(self.pods))).devices.append(mark)
@@ -441,6 +446,14 @@ class _Reader:
         text = f"{record['invariant']}: {record['message']}"
         pod = self.pod(record.get("pod") or "")
         pod.marks.append(Mark(record["t"], "invariant", text, record.get("seq", -1)))
+
+
+def _flat(values: Sequence[Any]) -> list[str]:
+    """Device ids; Allocate has a list of them for each container that it asks for."""
+    found: list[str] = []
+    for value in values:
+        found += _flat(value) if isinstance(value, list) else [str(value)]  # pyright: ignore[reportUnknownArgumentType]
+    return found
 
 
 def _change(spans: list[Span], t: float, text: str) -> None:
