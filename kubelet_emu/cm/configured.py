@@ -3,18 +3,21 @@
 Mirrors the checks of ``pkg/kubelet/cm/cpumanager/cpu_manager.go`` and ``memorymanager/memory_manager.go``.
 """
 
+from typing import TYPE_CHECKING
+
 from kubelet_emu.api.quantity import Quantity
-from kubelet_emu.cm.cpumanager.cpuset import parse_cpus
-from kubelet_emu.cm.cpumanager.policy import StaticCpuPolicy, cpu_options
 from kubelet_emu.cm.machine import MachineTopology
-from kubelet_emu.cm.memorymanager.policy import StaticMemoryPolicy
 from kubelet_emu.errors import CallerError
 from kubelet_emu.settings import KubeletSettings
+
+if TYPE_CHECKING:  # imported where a configuration asks for them
+    from kubelet_emu.cm.cpumanager.policy import StaticCpuPolicy
+    from kubelet_emu.cm.memorymanager.policy import StaticMemoryPolicy
 
 __all__ = ["cpu_policy", "memory_policy"]
 
 
-def cpu_policy(settings: KubeletSettings, machine: MachineTopology) -> StaticCpuPolicy | None:
+def cpu_policy(settings: KubeletSettings, machine: MachineTopology) -> "StaticCpuPolicy | None":
     """None for the policy none; raises ``CallerError`` in the kubelet's words."""
     if settings.cpu_manager_policy == "none":
         if settings.cpu_manager_policy_options:
@@ -22,6 +25,9 @@ def cpu_policy(settings: KubeletSettings, machine: MachineTopology) -> StaticCpu
         return None
     if settings.cpu_manager_policy != "static":
         raise CallerError(f'unknown policy: "{settings.cpu_manager_policy}"')
+    from kubelet_emu.cm.cpumanager.cpuset import parse_cpus
+    from kubelet_emu.cm.cpumanager.policy import StaticCpuPolicy, cpu_options
+
     if settings.reserved_cpus:
         reserved = parse_cpus(settings.reserved_cpus)
         if max(reserved) >= machine.cpu_count:
@@ -35,12 +41,14 @@ def cpu_policy(settings: KubeletSettings, machine: MachineTopology) -> StaticCpu
     return StaticCpuPolicy(machine, reserved_cpus=reserved, options=options)
 
 
-def memory_policy(settings: KubeletSettings, machine: MachineTopology) -> StaticMemoryPolicy | None:
+def memory_policy(settings: KubeletSettings, machine: MachineTopology) -> "StaticMemoryPolicy | None":
     """None for the policy None; raises ``CallerError`` in the kubelet's words."""
     if settings.memory_manager_policy == "None":
         return None
     if settings.memory_manager_policy != "Static":
         raise CallerError(f'unknown policy: "{settings.memory_manager_policy}"')
+    from kubelet_emu.cm.memorymanager.policy import StaticMemoryPolicy
+
     reserved = {
         node: {kind: Quantity.parse(text).value() for kind, text in kinds.items()}
         for node, kinds in settings.reserved_memory.items()

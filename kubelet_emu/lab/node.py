@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import trio
 from attrs import evolve, field, frozen
@@ -26,10 +26,6 @@ from cri_fake.behaviours import Behaviours
 from cri_fake.latency import LatencyModel, make_latency
 from cri_fake.observe import RuntimeFact
 from cri_fake.runtime import FakeRuntime
-from devices.dra import DraDriver, DraSetup
-from devices.fleet import DeviceFleet
-from devices.places import Places
-from devices.setup import DeviceProblem, PluginSetup
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.api.codec import pod_from_json, pod_to_json
 from kubelet_emu.api.types import Pod
@@ -40,12 +36,11 @@ from kubelet_emu.cm.devicemanager.constants import KUBELET_SOCKET, PLUGIN_DIR
 from kubelet_emu.cm.devicemanager.manager import Quirks
 from kubelet_emu.errors import CallerError, PeerError, Problem
 from kubelet_emu.kubelet import Kubelet
-from kubelet_emu.lab.claims import ClaimKeeper
 from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
-from kubelet_emu.lab.node_devices import make_fleet, make_wires, shape_with
+from kubelet_emu.lab.node_wires import make_wires
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
@@ -58,6 +53,12 @@ from node_host.net import LoopbackNet, MemoryNet, Net
 from node_host.randoms import Randoms, new_uid
 from trio_grpc import Channel, MemoryChannel, MemoryServer, StatusError, UnixChannel, UnixServer
 from trio_grpc.services.runtime_v1 import RuntimeServiceClient
+
+if TYPE_CHECKING:  # a node without devices does not pay for their import
+    from devices.dra import DraDriver, DraSetup
+    from devices.fleet import DeviceFleet
+    from devices.setup import PluginSetup
+    from kubelet_emu.lab.claims import ClaimKeeper
 
 __all__ = ["Node", "NodeOptions", "Transport"]
 
@@ -109,8 +110,8 @@ class NodeOptions:
     header: Mapping[str, Any] = field(factory=dict[str, Any])
     warm_up: bool = True
     hold_calls: bool = False
-    devices: tuple[PluginSetup, ...] = ()
-    drivers: tuple[DraSetup, ...] = ()
+    devices: "tuple[PluginSetup, ...]" = ()
+    drivers: "tuple[DraSetup, ...]" = ()
     plugin_sockets: bool = False
     device_quirks: Quirks = field(factory=Quirks)
 
@@ -264,6 +265,8 @@ class Node:
         self.fleet: DeviceFleet | None = None
         if not options.devices:
             return
+        from kubelet_emu.lab.node_devices import make_fleet
+
         self.fleet = make_fleet(
             options.devices, self.plugin_wires, self.settings.root_dir, self.clock, self.randoms
         )
@@ -282,14 +285,18 @@ class Node:
         self._claims: ClaimKeeper | None = None
         if not options.drivers:
             return
-        keeper = self._claims = ClaimKeeper(
+        from devices import dra
+        from devices.places import Places
+        from kubelet_emu.lab import claims
+
+        keeper = self._claims = claims.ClaimKeeper(
             self.store,
             options.drivers,
             rng=self.randoms.stream("lab.claims"),
             note=lambda text: self.recorder.fact("note", about="claims", text=text),
         )
         for setup in options.drivers:
-            driver = DraDriver(
+            driver = dra.DraDriver(
                 setup,
                 transport=self.plugin_wires.transport,
                 clock=self.clock,
@@ -302,6 +309,13 @@ class Node:
             with trio.move_on_after(READY_WAIT_SECONDS):
                 while not all(driver.registered for driver in self.drivers.values()):
                     await self.clock.sleep(0.1)
+
+    def _shape(self) -> NodeShape:
+        if not self.options.devices:
+            return self.options.shape
+        from kubelet_emu.lab.node_devices import shape_with
+
+        return shape_with(self.options.shape, self.options.devices)
 
     def _listed(self, resource: str) -> bool:
         return resource in self.kubelet.containers.devices.state.healthy
@@ -331,7 +345,7 @@ class Node:
     async def _start_kubelet(self, *, up_for_seconds: float = 0.0) -> None:
         self.kubelet = Kubelet(
             settings=self.settings,
-            shape=shape_with(self.options.shape, self.options.devices),
+            shape=self._shape(),
             clock=self.clock,
             randoms=self.randoms,
             files=self.files,
@@ -460,6 +474,8 @@ class Node:
 
     def set_device_health(self, resource: str, device: str, health: str) -> None:
         """Have a plugin report a health for a device. Raises ``CallerError`` for one that is not there."""
+        from devices.setup import DeviceProblem
+
         try:
             if self.fleet is None:
                 raise DeviceProblem(f"no plugin serves {resource!r}: the node has no devices")

@@ -8,14 +8,13 @@ from devices.model import Device, Model, Preference
 from devices.places import Places
 from devices.setup import DeviceProblem, PluginSetup
 from kubelet_emu.cm.manager import PluginWires
-from kubelet_emu.cm.sockets import memory_wires, unix_wires
 from kubelet_emu.errors import CallerError, Problem
 from kubelet_emu.lab.scenarios import Device as ScenarioDevice
 from kubelet_emu.nodeobject import NodeShape
 from node_host.clock import NodeClock
 from node_host.randoms import Randoms
 
-__all__ = ["make_fleet", "make_wires", "setups_of", "shape_with"]
+__all__ = ["make_fleet", "setups_of", "shape_with"]
 
 NODES_MAX = 64
 """A machine has at most so many NUMA nodes; devices on further ones sit on nodes that it does not know."""
@@ -65,15 +64,6 @@ def shape_with(shape: NodeShape, setups: Sequence[PluginSetup]) -> NodeShape:
     if shape.machine is not None or not 1 < nodes <= NODES_MAX:
         return shape
     return shape.with_machine(sockets=nodes)
-
-
-def make_wires(folder: str, *, on_disk: bool, rooted: bool) -> PluginWires:
-    """Wires in memory, or sockets on disk: below ``folder``, unless paths are ``rooted`` there already."""
-    if not on_disk:
-        return PluginWires(*memory_wires())
-    if rooted:
-        return PluginWires(*unix_wires())
-    return PluginWires(*unix_wires(lambda path: folder + path))
 
 
 def make_fleet(

@@ -11,7 +11,8 @@ from kubelet_emu.api.types import Container, ObjectMeta, Pod, PodSpec, ResourceR
 from kubelet_emu.cm.configured import cpu_policy, memory_policy
 from kubelet_emu.cm.cpumanager.assignment import TakeOptions, take, take_packed
 from kubelet_emu.cm.cpumanager.cpuset import format_cpus, parse_cpus
-from kubelet_emu.cm.cpumanager.policy import CpuOptions, CpuState, StaticCpuPolicy, cpu_options
+from kubelet_emu.cm.cpumanager.policy import CpuOptions, StaticCpuPolicy, cpu_options
+from kubelet_emu.cm.cpumanager.state import CpuState
 from kubelet_emu.cm.cpumanager.state_file import decode_cpus, encode_cpus
 from kubelet_emu.cm.machine import MachineTopology
 from kubelet_emu.cm.memorymanager.policy import StaticMemoryPolicy

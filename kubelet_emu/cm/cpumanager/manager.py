@@ -4,13 +4,14 @@ Mirrors ``pkg/kubelet/cm/cpumanager/cpu_manager.go`` (DEV-170, DEV-172, DEV-173)
 """
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.api.types import Container, Pod
 from kubelet_emu.cm.cpumanager.cpuset import CpuSet, format_cpus
-from kubelet_emu.cm.cpumanager.policy import CpuState, StaticCpuPolicy
+from kubelet_emu.cm.cpumanager.state import CpuState
 from kubelet_emu.cm.cpumanager.state_file import STATE_NAME, decode_cpus, encode_cpus
 from kubelet_emu.cm.state_files import read_state, write_state
 from kubelet_emu.cm.topologymanager.hints import Hint, ProviderHints
@@ -21,6 +22,9 @@ from node_host.clock import NodeClock
 from node_host.files import Files
 from trio_grpc import Code, StatusError
 from trio_grpc.services.runtime_v1 import RuntimeServiceClient
+
+if TYPE_CHECKING:  # most nodes have no static policy: they do not pay for its import
+    from kubelet_emu.cm.cpumanager.policy import StaticCpuPolicy
 
 __all__ = ["CpuManager", "PodsView"]
 
@@ -44,7 +48,7 @@ class CpuManager:
     def __init__(
         self,
         *,
-        policy: StaticCpuPolicy | None,
+        policy: "StaticCpuPolicy | None",
         root_dir: str,
         files: Files,
         clock: NodeClock,

@@ -5,18 +5,19 @@ Mirrors ``pkg/kubelet/cm/cpumanager/policy_static.go`` and ``policy_options.go``
 
 from collections.abc import Collection, Mapping
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from kubelet_emu.api.qos import pod_qos
 from kubelet_emu.api.types import Container, Pod
 from kubelet_emu.cm.cpumanager.assignment import TakeOptions, take
 from kubelet_emu.cm.cpumanager.cpuset import CpuSet, format_cpus
+from kubelet_emu.cm.cpumanager.state import CpuState
 from kubelet_emu.cm.machine import MachineTopology
 from kubelet_emu.cm.topologymanager.hints import Hint, ProviderHints, mask_of, nodes_of, subsets
 from kubelet_emu.cm.topologymanager.manager import AllocationRefused
 from kubelet_emu.errors import CallerError, PeerError
 
-__all__ = ["CpuOptions", "CpuState", "StaticCpuPolicy", "cpu_options", "guaranteed_cpus"]
+__all__ = ["CpuOptions", "StaticCpuPolicy", "cpu_options", "guaranteed_cpus"]
 
 _STABLE = ("full-pcpus-only", "strict-cpu-reservation", "prefer-align-cpus-by-uncorecache")
 _BETA = ("distribute-cpus-across-numa",)
@@ -76,30 +77,6 @@ def guaranteed_cpus(pod: Pod, container: Container) -> int:
     if quantity is None or pod_qos(pod) != "Guaranteed" or quantity.milli_value() % 1000:
         return 0
     return quantity.value()
-
-
-@define
-class CpuState:
-    """What the state file holds: the shared pool, and exclusive CPUs by pod UID and container."""
-
-    default: CpuSet = frozenset()
-    entries: dict[str, dict[str, CpuSet]] = field(factory=dict[str, dict[str, CpuSet]])
-
-    def get(self, uid: str, container: str) -> CpuSet | None:
-        """Exclusive CPUs, None for a container that shares."""
-        return self.entries.get(uid, {}).get(container)
-
-    def put(self, uid: str, container: str, cpus: CpuSet) -> None:
-        self.entries.setdefault(uid, {})[container] = cpus
-
-    def delete(self, uid: str, container: str) -> None:
-        containers = self.entries.get(uid, {})
-        containers.pop(container, None)
-        if not containers:
-            self.entries.pop(uid, None)
-
-    def places(self) -> list[tuple[str, str]]:
-        return [(uid, name) for uid, containers in self.entries.items() for name in containers]
 
 
 class StaticCpuPolicy:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from attrs import frozen
 
 from kubelet_emu.cm.cpumanager.cpuset import format_cpus, parse_cpus
-from kubelet_emu.cm.cpumanager.policy import CpuState
+from kubelet_emu.cm.cpumanager.state import CpuState
 from kubelet_emu.cm.gotext import Struct, Typed, checksum
 from kubelet_emu.errors import CallerError, PeerError
 

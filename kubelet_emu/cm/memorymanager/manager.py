@@ -3,15 +3,19 @@
 Mirrors ``pkg/kubelet/cm/memorymanager/memory_manager.go`` (DEV-174).
 """
 
+from typing import TYPE_CHECKING
+
 from kubelet_emu.api.types import Container, Pod
 from kubelet_emu.cm.cpumanager.manager import PodsView
-from kubelet_emu.cm.memorymanager.policy import StaticMemoryPolicy
 from kubelet_emu.cm.memorymanager.state import STATE_NAME, MemoryState, StoredMemory
 from kubelet_emu.cm.state_files import read_state, write_state
 from kubelet_emu.cm.topologymanager.hints import ProviderHints
 from kubelet_emu.errors import PeerError
 from kubelet_emu.pod_update import uid_of
 from node_host.files import Files
+
+if TYPE_CHECKING:  # most nodes have no static policy: they do not pay for its import
+    from kubelet_emu.cm.memorymanager.policy import StaticMemoryPolicy
 
 __all__ = ["MemoryManager"]
 
@@ -22,7 +26,7 @@ class MemoryManager:
     name = "memorymanager"
 
     def __init__(
-        self, *, policy: StaticMemoryPolicy | None, root_dir: str, files: Files, pods: PodsView
+        self, *, policy: "StaticMemoryPolicy | None", root_dir: str, files: Files, pods: PodsView
     ) -> None:
         self.state = MemoryState()
         self._policy = policy
