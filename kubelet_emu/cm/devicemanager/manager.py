@@ -19,6 +19,7 @@ from kubelet_emu.cm.devicemanager.plugin_client import PluginClient
 from kubelet_emu.cm.devicemanager.registration import Clients, RegistrationService
 from kubelet_emu.cm.devicemanager.run_options import merge_options
 from kubelet_emu.cm.devicemanager.state import Capacity, Device, DeviceState, Endpoint
+from kubelet_emu.cm.dra.claims import extended_resources
 from kubelet_emu.cm.machine import MachineTopology
 from kubelet_emu.cm.sockets import SocketFolders
 from kubelet_emu.cm.topologymanager.hints import Hint, ProviderHints
@@ -280,8 +281,9 @@ class DeviceManager:
 
     async def _allocate_resources(self, pod: Pod, container: Container) -> None:
         collected = allocated = False
+        claimed = extended_resources(pod, container.name)
         for resource, quantity in sorted(container.resources.limits.items()):
-            if not self.state.is_plugin_resource(resource):
+            if resource in claimed or not self.state.is_plugin_resource(resource):
                 continue
             if not collected:
                 self.collect()
@@ -387,8 +389,9 @@ class DeviceManager:
         """What a container that is about to be created gets; raises ``PeerError`` (DEV-101, DEV-103)."""
         uid, missing = uid_of(pod), False
         active = uid in self._seams.active_uids()
+        claimed = extended_resources(pod, container.name)
         for resource, quantity in sorted(container.resources.limits.items()):
-            if not self.state.is_plugin_resource(resource) or not quantity.value():
+            if not self.state.is_plugin_resource(resource) or not quantity.value() or resource in claimed:
                 continue
             await self._pre_start(pod, container.name, resource)
             if active and self.state.pods.get(uid, container.name, resource) is None:

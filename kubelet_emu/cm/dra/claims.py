@@ -21,6 +21,7 @@ __all__ = [
     "cdi_ids",
     "check_claim",
     "container_claims",
+    "extended_resources",
     "pod_claims",
 ]
 
@@ -197,6 +198,19 @@ def container_claims(pod: Pod, container: Container) -> tuple[tuple[PodClaim, st
         if mapping.get("containerName") == container.name and "" in by_name
     ]
     return tuple(found)
+
+
+def extended_resources(pod: Pod, container: str) -> frozenset[str]:
+    """Extended resources of a container that a DRA driver serves; the device manager skips them (DEV-160)."""
+    if not pod.status.extended_resource_claim_status:
+        return frozenset()
+    extended = pod.status.extended_resource_claim_status
+    mappings = cast("Sequence[Mapping[str, Any]]", extended.get("requestMappings") or ())
+    return frozenset(
+        str(mapping.get("resourceName", ""))
+        for mapping in mappings
+        if mapping.get("containerName") == container
+    )
 
 
 def _has_claims(pod: Pod) -> bool:

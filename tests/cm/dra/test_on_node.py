@@ -3,6 +3,8 @@
 import pytest
 
 from devices.dra import DraSetup
+from devices.model import Device, Model
+from devices.setup import PluginSetup
 from kubelet_emu.lab.node import Node
 from node_host.loop import run
 
@@ -232,3 +234,34 @@ def test_dev_124_health_reaches_the_status(on_node):
         assert node.pod("worker").status.phase == "Running"
 
     on_node(story)
+
+
+def test_dev_160_an_extended_resource_that_a_driver_serves(on_node):
+    """A plugin serves the same resource; it is not asked, the device comes from the claim."""
+    setup = PluginSetup(
+        model=Model(resource="vendor.com/gpu", devices=(Device("p0"),), socket="gpu.sock", env="PLUGIN")
+    )
+    worker = pod("worker")
+    worker["spec"]["resourceClaims"] = []
+    worker["spec"]["containers"][0]["resources"] = {"limits": {"vendor.com/gpu": "1"}}
+    mapping = {"containerName": "main", "resourceName": "vendor.com/gpu", "requestName": "gpus"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "ext", "requestMappings": [mapping]}}
+
+    async def story(node):
+        created_pod = node.store.create("Pod", worker)
+        made = node.store.create("ResourceClaim", claim("ext"))
+        result = {"request": "gpus", "driver": "gpu.vendor.com", "pool": "node-1", "device": "d2"}
+        reserved = [{"resource": "pods", "name": "worker", "uid": created_pod["metadata"]["uid"]}]
+        allocated = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+        node.store.replace("ResourceClaim", "default", "ext", {**made, "status": allocated})
+        node.store.patch("Pod", "default", "worker", {"status": status}, subresource="status")
+        bound = node.store.get("Pod", "default", "worker")
+        bound = {**bound, "spec": {**bound["spec"], "nodeName": node.settings.node_name}}
+        node.store.replace("Pod", "default", "worker", bound, subresource="binding")
+        await node.advance(10)
+        assert node.pod("worker").status.phase == "Running"
+        assert created(node) == [["vendor.com/gpu=d2"]]
+        assert calls(node) == [("NodePrepareResources", ["ext"])]
+        assert not [r for r in node.recorder.records if r["k"] == "device" and r["method"] == "Allocate"]
+
+    on_node(story, devices=(setup,))
