@@ -52,9 +52,14 @@ class Alarms:
         self.earliest = math.inf
         """No alarm, dead or alive, is due before this."""
 
-    def at(self, deadline: float, ring: Callable[[], object]) -> Alarm:
+    def reserve(self) -> int:
+        """A place in the order of setting, for an alarm that may be set later."""
+        return next(self._sequence)
+
+    def at(self, deadline: float, ring: Callable[[], object], *, sequence: int | None = None) -> Alarm:
         """Call ``ring`` when the clock reaches the deadline. It must neither block nor raise."""
-        sequence = next(self._sequence)
+        if sequence is None:
+            sequence = next(self._sequence)
         alarm = Alarm(self, deadline, sequence, ring)
         heappush(self._heap, (deadline, sequence, alarm))
         if deadline < self.earliest:

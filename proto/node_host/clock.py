@@ -6,6 +6,9 @@ clock is the node's clock. This class adds what trio's does not have, the time o
 
 import trio
 
+from node_host.loop import current_alarms
+from node_host.waiting import sleep_until
+
 __all__ = ["DEFAULT_EPOCH_NS", "NodeClock", "shared_epoch_ns"]
 
 DEFAULT_EPOCH_NS = 1_767_225_600_000_000_000
@@ -29,12 +32,14 @@ class NodeClock:
     ``epoch_ns`` is the time of day (unix nanoseconds) at elapsed 0.
     """
 
-    __slots__ = ("_epoch_ns", "_jump_ns", "_start_seconds")
+    __slots__ = ("_alarms", "_current_time", "_epoch_ns", "_jump_ns", "_start_seconds")
 
     def __init__(self, *, epoch_ns: int = DEFAULT_EPOCH_NS) -> None:
         self._epoch_ns = epoch_ns
         self._jump_ns = 0
-        self._start_seconds = trio.current_time()
+        self._alarms = current_alarms()
+        self._current_time = trio.lowlevel.current_clock().current_time
+        self._start_seconds = self._current_time()
 
     @property
     def epoch_ns(self) -> int:
@@ -43,7 +48,7 @@ class NodeClock:
 
     def elapsed_seconds(self) -> float:
         """Seconds since the clock was made. Never goes back; all durations are reckoned on it."""
-        return trio.current_time() - self._start_seconds
+        return self._current_time() - self._start_seconds
 
     def now_ns(self) -> int:
         """The time of day in unix nanoseconds, with all jumps so far. For timestamps, not for durations."""
@@ -58,8 +63,8 @@ class NodeClock:
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the node's clock; a duration of zero or less is a plain checkpoint."""
-        await trio.sleep(max(seconds, 0.0))
+        await sleep_until(self._current_time() + seconds, self._alarms)
 
     async def sleep_until(self, elapsed_seconds: float) -> None:
         """Sleep until ``elapsed_seconds()`` reaches this value; a checkpoint if it has."""
-        await trio.sleep_until(self._start_seconds + elapsed_seconds)
+        await sleep_until(self._start_seconds + elapsed_seconds, self._alarms)

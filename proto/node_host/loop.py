@@ -32,9 +32,10 @@ import trio
 import trio.lowlevel
 from trio._core import _run  # pyright: ignore[reportMissingTypeStubs]
 
-__all__ = ["Pace", "RealClock", "VirtualClock", "current_alarms", "current_virtual_clock", "run"]
-
 from node_host.alarms import Alarms
+from node_host.steps import Shortcut, Turn, lighten
+
+__all__ = ["Pace", "RealClock", "VirtualClock", "current_alarms", "current_virtual_clock", "run"]
 
 T = TypeVar("T")
 
@@ -60,11 +61,16 @@ class VirtualClock(trio.abc.Clock):
         self._holds = 0
         self._runner: Any = None
         self._probe = _Probe()
+        self.shortcut: Shortcut | None = None
+        """Runs steps of tasks at once where the order of the run allows it; None outside of ``run``."""
 
     def start_clock(self) -> None:
         """Called by trio at the start of the run."""
-        self._runner = _current_runner()
-        _order_timers(self._runner)
+        runner = self._runner = _current_runner()
+        _order_timers(runner)
+        lighten(runner)
+        turn = _ORDER.turn()
+        self.shortcut = Shortcut(runner, turn, self.current_time) if turn is not None else None
 
     def current_time(self) -> float:
         return self._now_seconds
@@ -203,8 +209,12 @@ class _SeededOrder:
     def seeded(self, rng: Random) -> "_Seeding":
         return _Seeding(self, rng)
 
+    def turn(self) -> Turn | None:
+        """The pass that the run of ours in this thread is in."""
+        return getattr(self._local, "turn", None)
+
     def enter(self, rng: Random) -> None:
-        self._local.rng = rng
+        self._local.turn = Turn(rng)
         with self._lock:
             if self._runs == 0:
                 self._saved = (_run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING)
@@ -213,7 +223,7 @@ class _SeededOrder:
             self._runs += 1
 
     def leave(self) -> None:
-        self._local.rng = None
+        self._local.turn = None
         with self._lock:
             self._runs -= 1
             if self._runs == 0:
@@ -223,8 +233,11 @@ class _SeededOrder:
 
     def shuffle(self, batch: MutableSequence[Any]) -> None:
         """Called by trio with every batch of ready tasks."""
-        if len(batch) > 1:
-            (getattr(self._local, "rng", None) or self._saved[0]).shuffle(batch)
+        turn = getattr(self._local, "turn", None)
+        if turn is not None:
+            turn.begin(batch)
+        elif len(batch) > 1:
+            self._saved[0].shuffle(batch)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._saved[0], name)

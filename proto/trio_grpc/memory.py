@@ -2,7 +2,8 @@
 
 Each message is serialised, and parsed on the other side, so no part ever sees another part's objects.
 Handlers run in tasks of the server: workers, each in a cancel scope of its own, which take one call
-after the other. A caller that gives up cancels the worker's scope, and with it that worker; a server
+after the other. Where no other task could run in between, the worker's step runs inside that of its caller
+(``node_host.steps``); nobody can tell the difference but by the time it takes. A caller that gives up cancels the worker's scope, and with it that worker; a server
 that closes answers all callers with UNAVAILABLE and cancels all workers. Everything here happens in one
 thread and in an order that the seed of the run fixes.
 """
@@ -11,11 +12,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-import outcome
 import trio
 import trio.lowlevel
 
-from node_host.alarms import Alarms
+from node_host.alarms import Alarm, Alarms
+from node_host.loop import current_virtual_clock
 from trio_grpc.channel import MAX_RECEIVE_BYTES, Channel, RawStream, expired
 from trio_grpc.codes import Code, StatusError
 from trio_grpc.dispatch import Dispatcher
@@ -136,24 +137,34 @@ class MemoryServer:
 class _UnaryCall:
     """One unary call between the task that waits for it and the worker that serves it."""
 
-    __slots__ = ("deadline", "dispatcher", "path", "request", "task", "worker")
+    __slots__ = ("answered", "deadline", "dispatcher", "error", "path", "reply", "request", "task", "worker")
 
     def __init__(self, path: str, request: bytes, deadline: float) -> None:
         self.path = path
         self.request = request
         self.deadline = deadline
         self.task: trio.lowlevel.Task | None = None
+        """The caller, while it is parked."""
         self.worker: Worker | None = None
         self.dispatcher: Dispatcher | None = None
+        self.answered = False
+        """Whether there is an answer, or nobody who wants one."""
+        self.reply = b""
+        self.error: StatusError | None = None
 
-    def finish(self, answer: "outcome.Outcome[bytes]") -> None:
-        """Wake the caller with the answer, unless it has one or has given up."""
+    def finish(self, reply: bytes, error: StatusError | None) -> None:
+        """Take the answer and wake the caller, unless it has one or has given up."""
+        if self.answered:
+            return
+        self.answered = True
+        self.reply = reply
+        self.error = error
         task, self.task = self.task, None
         if task is not None:
-            trio.lowlevel.reschedule(task, answer)
+            trio.lowlevel.reschedule(task)
 
     def fail(self, error: StatusError) -> None:
-        self.finish(outcome.Error(error))
+        self.finish(b"", error)
 
     def expire(self) -> None:
         """The deadline has passed: the caller hears of it, and the handler is cancelled."""
@@ -164,18 +175,24 @@ class _UnaryCall:
     def abort(self, _: object) -> trio.lowlevel.Abort:
         """The caller gives up: it goes on at once, and the handler is cancelled."""
         self.task = None
+        self.answered = True
         if self.worker is not None:
             self.worker.scope.cancel()
         return trio.lowlevel.Abort.SUCCEEDED
+
+    async def park(self) -> None:
+        """Wait for the answer."""
+        self.task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self.abort)
 
     async def serve(self) -> None:
         assert self.dispatcher is not None
         try:
             reply = await self.dispatcher.answer(self.path, self.request, self.deadline)
-            answer: outcome.Outcome[bytes] = outcome.Value(reply)
         except StatusError as problem:
-            answer = outcome.Error(problem)
-        self.finish(answer)
+            self.finish(b"", problem)
+        else:
+            self.finish(reply, None)
 
 
 class _StreamCall:
@@ -250,16 +267,31 @@ class MemoryChannel(Channel):
 
     async def _exchange(self, path: str, request: bytes, deadline: float, alarms: Alarms | None) -> bytes:
         call = _UnaryCall(path, request, deadline)
-        self._connect().hand_over(call)
-        call.task = trio.lowlevel.current_task()
-        alarm = alarms.at(deadline, call.expire) if alarms is not None else None
+        server = self._connect()
+        clock = current_virtual_clock()
+        shortcut = clock.shortcut if clock is not None else None
+        direct = shortcut is not None and shortcut.open()
+        server.hand_over(call)
+        sequence = alarms.reserve() if alarms is not None else 0
         self._open_calls[call] = None
+        alarm: Alarm | None = None
         try:
-            return await trio.lowlevel.wait_task_rescheduled(call.abort)
+            if direct:
+                assert shortcut is not None
+                shortcut.take()
+                if call.answered:
+                    await shortcut.settle()
+            if not call.answered:
+                if alarms is not None:
+                    alarm = alarms.at(deadline, call.expire, sequence=sequence)
+                await call.park()
         finally:
             if alarm is not None:
                 alarm.cancel()
             del self._open_calls[call]
+        if call.error is not None:
+            raise call.error
+        return call.reply
 
     def _open(self, path: str, request: bytes, deadline: float) -> RawStream:
         call = _StreamCall(path, request, deadline)
