@@ -6,8 +6,8 @@ the figures are assumptions (CRI-192). Each method has its own stream, so a chan
 one method moves no draw of another.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from random import Random
 from typing import Protocol
 
@@ -35,14 +35,12 @@ class Quantiles:
 
     def at(self, level: float) -> float:
         """The value at a level from 0 to 1."""
-        for (low, high), (below, above) in zip(
-            pairwise(_LEVELS),
-            pairwise(self.seconds),
-            strict=True,
-        ):
-            if level <= high:
-                return below + (above - below) * (level - low) / (high - low)
-        return self.seconds[-1]
+        place = bisect_left(_LEVELS, level, 1)
+        if place == len(_LEVELS):
+            return self.seconds[-1]
+        low, high = _LEVELS[place - 1], _LEVELS[place]
+        below, above = self.seconds[place - 1], self.seconds[place]
+        return below + (above - below) * (level - low) / (high - low)
 
 
 _READ = Quantiles((0.0004, 0.0005, 0.0006, 0.0008, 0.001, 0.0015, 0.0022, 0.0028, 0.0045, 0.006))
@@ -132,10 +130,12 @@ class MeasuredLatency:
 
     def draw(self, method: str, variant: str = "") -> float:
         key = f"{method} {variant}" if variant else method
+        table = self._tables.get(key) or self._tables.get(method) or _READ
+        if table is _INSTANT:
+            return 0.0
         source = self._streams.get(key)
         if source is None:
             source = self._streams[key] = self._stream(f"cri_fake.latency.{key}")
-        table = self._tables.get(key) or self._tables.get(method) or _READ
         return table.at(source.random()) * self._scale
 
     def transfer(self, size_bytes: int) -> float:

@@ -7,6 +7,7 @@ from cri_fake.events import PodEvent
 from cri_fake.info import container_info, sandbox_info
 from cri_fake.messages import (
     ListCache,
+    ReplyCache,
     container_item,
     container_status,
     sandbox_item,
@@ -40,6 +41,27 @@ class Reader:
         self._container_ops = containers
         self._sandbox_items: ListCache[Sandbox, cri.PodSandbox] = ListCache()
         self._container_items: ListCache[Container, cri.Container] = ListCache()
+        self._sandbox_lists: ReplyCache[cri.ListPodSandboxResponse] = ReplyCache()
+        self._container_lists: ReplyCache[cri.ListContainersResponse] = ReplyCache()
+
+    def sandbox_list(self, wanted: cri.PodSandboxFilter) -> cri.ListPodSandboxResponse:
+        """The reply with the entries that match. It may be given again: it is not to be changed."""
+        question = wanted.SerializeToString(deterministic=True)
+        kept = self._sandbox_lists.get(question, (self._world.sandboxes.values,))
+        if kept is not None:
+            return kept
+        reply = cri.ListPodSandboxResponse(items=self.sandboxes(wanted))
+        return self._sandbox_lists.put(question, reply)
+
+    def container_list(self, wanted: cri.ContainerFilter) -> cri.ListContainersResponse:
+        """The reply with the entries that match. It may be given again: it is not to be changed."""
+        question = wanted.SerializeToString(deterministic=True)
+        made_of = (self._world.containers.values, self._world.sandboxes.values)
+        kept = self._container_lists.get(question, made_of)
+        if kept is not None:
+            return kept
+        reply = cri.ListContainersResponse(containers=self.containers(wanted))
+        return self._container_lists.put(question, reply)
 
     def sandboxes(self, wanted: cri.PodSandboxFilter) -> list[cri.PodSandbox]:
         """Entries that match, in order of creation."""

@@ -12,6 +12,7 @@ from k8s_proto import runtime_v1_pb2 as cri
 
 __all__ = [
     "ListCache",
+    "ReplyCache",
     "container_item",
     "container_status",
     "image_message",
@@ -25,6 +26,9 @@ _STATES = {
     WireState.EXITED: cri.CONTAINER_EXITED,
     WireState.UNKNOWN: cri.CONTAINER_UNKNOWN,
 }
+
+REPLIES_MAX = 256
+"""Replies of one kind that are kept; further questions are answered anew each time."""
 
 
 class _HasId(Protocol):
@@ -55,6 +59,29 @@ class ListCache(Generic[Value, Message]):
         if len(self._kept) > len(values):
             ids = {value.id for value in values}
             self._kept = {key: entry for key, entry in self._kept.items() if key in ids}
+
+
+class ReplyCache(Generic[Message]):
+    """Whole replies by what was asked, for as long as the stores they were made from do not change."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[object, ...] = ()
+        self._kept: dict[bytes, Message] = {}
+
+    def get(self, question: bytes, made_of: tuple[object, ...]) -> Message | None:
+        """The reply to that question, if the values are still the very same objects."""
+        if len(made_of) != len(self._made_of) or any(
+            one is not other for one, other in zip(made_of, self._made_of, strict=True)
+        ):
+            self._made_of = made_of
+            self._kept = {}
+        return self._kept.get(question)
+
+    def put(self, question: bytes, reply: Message) -> Message:
+        """Keep the reply to a question that ``get`` has just been asked."""
+        if len(self._kept) < REPLIES_MAX:
+            self._kept[question] = reply
+        return reply
 
 
 def _sandbox_metadata(sandbox: Sandbox) -> cri.PodSandboxMetadata:

@@ -1,7 +1,6 @@
 """The runtime service of CRI v1 on the wire: each method decodes, calls one operation, and answers."""
 
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 from cri_fake.containers import ContainerOps
 from cri_fake.execs import ExecOps
@@ -23,15 +22,21 @@ KUBELET_API_VERSION = "0.1.0"
 """The one word that VersionResponse.version must be (CRI section 5)."""
 
 
-@contextmanager
-def answering(up: bool) -> Generator[None]:
+class answering:
     """Turn refusals into statuses; a daemon that is not up answers Unavailable (CRI-070)."""
-    if not up:
-        raise StatusError(Code.UNAVAILABLE, "server is not initialized yet")
-    try:
-        yield
-    except Refused as refused:
-        raise StatusError(Code[refused.kind.value], refused.text) from None
+
+    __slots__ = ()
+
+    def __init__(self, up: bool) -> None:
+        if not up:
+            raise StatusError(Code.UNAVAILABLE, "server is not initialized yet")
+
+    def __enter__(self) -> None:
+        """Nothing is held."""
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if isinstance(problem, Refused):
+            raise StatusError(Code[problem.kind.value], problem.text) from None
 
 
 class RuntimeService(RuntimeServiceHandler):
@@ -136,7 +141,7 @@ class RuntimeService(RuntimeServiceHandler):
     ) -> cri.ListPodSandboxResponse:
         with answering(self.up):
             await self._world.pause("ListPodSandbox")
-            return cri.ListPodSandboxResponse(items=self._reader.sandboxes(request.filter))
+            return self._reader.sandbox_list(request.filter)
 
     async def StreamPodSandboxes(
         self, request: cri.StreamPodSandboxesRequest, call: Call
@@ -188,7 +193,7 @@ class RuntimeService(RuntimeServiceHandler):
     ) -> cri.ListContainersResponse:
         with answering(self.up):
             await self._world.pause("ListContainers")
-            return cri.ListContainersResponse(containers=self._reader.containers(request.filter))
+            return self._reader.container_list(request.filter)
 
     async def StreamContainers(
         self, request: cri.StreamContainersRequest, call: Call

@@ -13,6 +13,8 @@ from typing import Any
 import trio
 
 from node_host.clock import NodeClock
+from node_host.loop import current_alarms
+from node_host.waiting import Bell
 
 __all__ = ["Channel", "SyncLoop"]
 
@@ -65,7 +67,7 @@ class SyncLoop:
         self._handlers = handlers
         self._housekeeping_period_seconds = housekeeping_period_seconds
         self._queues: dict[Channel, deque[Any]] = {channel: deque() for channel in Channel}
-        self._arrived = trio.Event()
+        self._arrived = Bell(current_alarms())
 
     def offer(self, channel: Channel, event: object) -> bool:
         """Put an event into a channel; False if it was full and the event is lost."""
@@ -74,7 +76,7 @@ class SyncLoop:
             self.dropped += 1
             return False
         queue.append(event)
-        self._arrived.set()
+        self._arrived.ring()
         return True
 
     def waiting(self, channel: Channel) -> int:
@@ -103,7 +105,7 @@ class SyncLoop:
         self.last_iteration_seconds = self._clock.elapsed_seconds()
         ready = [channel for channel, queue in self._queues.items() if queue]
         if not ready:
-            self._arrived = trio.Event()
+            self._arrived.clear()
             await self._arrived.wait()
             return
         channel = ready[0] if len(ready) == 1 else self._rng.choice(ready)
@@ -128,4 +130,4 @@ class SyncLoop:
                 due[channel] += period * (1 + (now - due[channel]) // period)
                 if not self._queues[channel]:
                     self._queues[channel].append(None)
-                    self._arrived.set()
+                    self._arrived.ring()

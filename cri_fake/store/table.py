@@ -43,6 +43,7 @@ class Store(Generic[Value]):
 
     def __init__(self) -> None:
         self._values: dict[str, Value] = {}
+        self._listed: tuple[Value, ...] | None = ()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -52,11 +53,15 @@ class Store(Generic[Value]):
 
     @property
     def values(self) -> tuple[Value, ...]:
-        return tuple(self._values.values())
+        """All values; the very same tuple for as long as none is added, replaced or removed."""
+        if self._listed is None:
+            self._listed = tuple(self._values.values())
+        return self._listed
 
     def add(self, value: Value) -> None:
         """Make a value visible. Ids are random; a second use of one is a fault of this program."""
         assert value.id not in self._values, f"id {value.id} is taken"
+        self._listed = None
         self._values[value.id] = value
 
     def find(self, prefix: str) -> Value | None:
@@ -79,11 +84,13 @@ class Store(Generic[Value]):
         """Replace a value by what ``change`` makes of it; returns the new one. KeyError if it is gone."""
         new = change(self._values[exact_id])
         assert new.id == exact_id
+        self._listed = None
         self._values[exact_id] = new
         return new
 
     def remove(self, exact_id: str) -> bool:
         """Forget a value; False if it was gone already."""
+        self._listed = None
         return self._values.pop(exact_id, None) is not None
 
 

@@ -11,6 +11,8 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import trio
+
 from trio_grpc import MemorySockets, MemoryTransport, Transport, UnixTransport
 
 __all__ = ["DiskSocketFolders", "MemorySocketFolders", "SocketFolders", "memory_wires", "unix_wires"]
@@ -38,6 +40,10 @@ class SocketFolders(Protocol):
         """Take a socket away; a server on it goes on, unreachable. Raises ``OSError``."""
         ...
 
+    async def changed(self) -> None:
+        """Wait until a look may find something else than one just now; at once where only a look tells."""
+        ...
+
 
 class MemorySocketFolders:
     """Sockets of one ``MemorySockets``."""
@@ -63,6 +69,10 @@ class MemorySocketFolders:
     def accepts(self, path: str) -> bool:
         """See ``SocketFolders``."""
         return self._sockets.find(path) is not None
+
+    async def changed(self) -> None:
+        """See ``SocketFolders``."""
+        await self._sockets.changed()
 
     def _identity(self, path: str) -> str:
         server = self._sockets.find(path)
@@ -117,6 +127,10 @@ class DiskSocketFolders:
             except OSError:
                 return False
         return True
+
+    async def changed(self) -> None:
+        """See ``SocketFolders``: a folder on disk has to be looked at."""
+        await trio.lowlevel.checkpoint()
 
     def remove(self, path: str) -> None:
         """See ``SocketFolders``."""

@@ -40,6 +40,7 @@ class CallRecorder:
             record.start_seconds,
             record.end_seconds,
             begun=self._begun.pop(record.number, None),
+            wire=(record.request_data, record.reply_data),
         )
 
 

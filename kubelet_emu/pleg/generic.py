@@ -26,6 +26,8 @@ from kubelet_emu.pleg.diff import (
 )
 from kubelet_emu.seams import Recorder, Runtime
 from kubelet_emu.why import Why
+from node_host.loop import current_alarms
+from node_host.waiting import Bell
 
 __all__ = ["EVENT_CAPACITY", "RELIST_REQUESTS_MAX", "GenericPleg"]
 
@@ -76,7 +78,7 @@ class GenericPleg:
         self._to_reinspect: set[str] = set()
         self._relist_stamp = BEFORE_ALL
         self._requests: deque[_Request] = deque()
-        self._requested = trio.Event()
+        self._requested = Bell(current_alarms())
         self._restarted = False
         self._lock = trio.Lock()
 
@@ -118,14 +120,14 @@ class GenericPleg:
             self.discarded += 1
             return
         self._requests.append(_Request(uid, name, namespace, self._stamps.now()))
-        self._requested.set()
+        self._requested.ring()
 
     def restart(self, *, period_seconds: float, threshold_seconds: float) -> None:
         """Go on with another period and threshold, beginning with a relist at once (POD-916)."""
         self.period_seconds = period_seconds
         self.threshold_seconds = threshold_seconds
         self._restarted = True
-        self._requested.set()
+        self._requested.ring()
 
     def request_reinspect(self, uid: str) -> None:
         """Have the next relist read the pod's status even if no container has changed (POD-907)."""
@@ -143,8 +145,7 @@ class GenericPleg:
         return f"pleg was last seen active {elapsed} ago; threshold is {threshold}"
 
     async def _requested_before(self, deadline: float) -> bool:
-        with trio.move_on_at(deadline):
-            await self._requested.wait()
+        await self._requested.wait_until(deadline)
         return trio.current_time() < deadline
 
     async def _serve_requests(self, deadline: float) -> None:
@@ -154,7 +155,7 @@ class GenericPleg:
             if request.stamp > self._relist_stamp:
                 await self._relist_pod(request)
         if not self._requests:
-            self._requested = trio.Event()
+            self._requested.clear()
 
     async def _relist_pod(self, request: _Request) -> None:
         """Look at one pod. One that the runtime does not know is left to the global relist."""

@@ -59,7 +59,7 @@ class TraceRecorder:
         self._records_max = records_max
         self._subscribers: list[Subscriber] = []
         self._seq = 0
-        self._answers: dict[tuple[str, bytes], bytes] = {}
+        self._answers: dict[tuple[str, bytes], tuple[bytes, bytes]] = {}
         self._recorded_polls: dict[str, int] = {}
         self._last_pod: dict[str, Record] = {}
         self._generation: dict[str, object] = {}
@@ -133,22 +133,28 @@ class TraceRecorder:
         end_seconds: float,
         *,
         begun: int | None = None,
+        wire: tuple[bytes, bytes | None] | None = None,
     ) -> None:
         """A finished call: its messages, ``reply`` or ``error``, node-clock seconds of both ends.
 
         ``begun`` is what ``next_seq`` gave when the call began; without it the call counts as begun when it
-        ended, which matters only for calls of several workers at one instant.
+        ended, which matters only for calls of several workers at one instant. ``wire`` holds both messages
+        as they were sent, which spares making their bytes again.
         """
         self.call_counts[method] = self.call_counts.get(method, 0) + 1
         if method in COUNTED:
             return
         polled = method in POLLS
         if polled:
-            question = (method, request.SerializeToString(deterministic=True))
-            answer = reply.SerializeToString(deterministic=True) if reply is not None else _error_key(error)
-            if self._answers.get(question) == answer:
+            sent, came = wire or (_canonical(request), None)
+            known = self._answers.get((method, sent))
+            if known is not None and came is not None and known[0] == came:
                 return
-            self._remember(question, answer)
+            # A peer of another make may write one message in several ways; ours never does.
+            answer = _canonical(reply) if reply is not None else _error_key(error)
+            if known is not None and known[1] == answer:
+                return
+            self._remember((method, sent), (came if came is not None else answer, answer))
             self._recorded_polls[method] = self._recorded_polls.get(method, 0) + 1
         record: Record = {"k": "cri", "m": method}
         if polled:
@@ -232,7 +238,7 @@ class TraceRecorder:
 
     # -- inside --
 
-    def _remember(self, question: tuple[str, bytes], answer: bytes) -> None:
+    def _remember(self, question: tuple[str, bytes], answer: tuple[bytes, bytes]) -> None:
         # Moved to the end, so that the first is the one that has gone unasked-or-unchanged for longest.
         self._answers.pop(question, None)
         self._answers[question] = answer
@@ -261,6 +267,10 @@ class TraceRecorder:
 
 
 _OWN_KEYS = frozenset({"k", "t", "seq"})
+
+
+def _canonical(message: Message) -> bytes:
+    return message.SerializeToString(deterministic=True)
 
 
 def _error_key(error: object | None) -> bytes:

@@ -17,12 +17,15 @@ import outcome
 import trio
 import trio.lowlevel
 from trio._core import _run  # pyright: ignore[reportMissingTypeStubs]
+from trio._core._instrumentation import Instruments  # pyright: ignore[reportMissingTypeStubs]
 from trio._core._traps import (  # pyright: ignore[reportMissingTypeStubs]
     CancelShieldedCheckpoint,
     WaitTaskRescheduled,
 )
 
 __all__ = ["Shortcut", "Turn", "lighten"]
+
+_CONTEXT: Any = _run.GLOBAL_RUN_CONTEXT
 
 PASSES_LEFT_OUT_MAX = 200
 """How many steps run inside one pass of the loop at most, and how many passes in a row look at no
@@ -65,7 +68,7 @@ class Shortcut:
             not turn.batch
             and not runner.runq
             and turn.left_out < PASSES_LEFT_OUT_MAX
-            and not _run.GLOBAL_RUN_CONTEXT.task._cancel_status.effectively_cancelled
+            and not _CONTEXT.task._cancel_status.effectively_cancelled
             and "before_task_step" not in runner.instruments
             and "after_task_step" not in runner.instruments
             and runner.deadlines.next_deadline() > self._now()
@@ -80,20 +83,19 @@ class Shortcut:
         if len(runner.runq) != 1:
             return
         self._turn.left_out += 1
-        context = _run.GLOBAL_RUN_CONTEXT
-        running = context.task
-        context.task = runner.runq.popleft()
+        running = _CONTEXT.task
+        _CONTEXT.task = runner.runq.popleft()
         try:
-            _step(runner, context.task)
+            _step(runner, _CONTEXT.task)
         finally:
-            context.task = running
+            _CONTEXT.task = running
 
     async def settle(self) -> None:
         """Go on after ``take``: at once where still no other task can run, else by way of the loop.
 
         Raises trio.Cancelled where the step that was taken has cancelled this task.
         """
-        if _run.GLOBAL_RUN_CONTEXT.task._cancel_status.effectively_cancelled:
+        if _CONTEXT.task._cancel_status.effectively_cancelled:
             await trio.lowlevel.checkpoint()
         elif self._runner.runq:
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -163,6 +165,6 @@ class _Instruments(dict[str, Any]):
     def data(self) -> "_Instruments":
         return self
 
-    add_instrument = _run.Instruments.add_instrument
-    remove_instrument = _run.Instruments.remove_instrument
-    call = _run.Instruments.call
+    add_instrument = Instruments.add_instrument
+    remove_instrument = Instruments.remove_instrument
+    call = Instruments.call

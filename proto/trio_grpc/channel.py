@@ -48,8 +48,12 @@ class CallRecord:
     request: Message
     timeout_seconds: float | None
     start_seconds: float
+    request_data: bytes = b""
+    """The request of a unary call as it goes over the wire."""
     end_seconds: float = math.nan
     reply: Message | None = None
+    reply_data: bytes | None = None
+    """The reply of a unary call as it came over the wire."""
     error: StatusError | None = None
     items: int = 0
     """How many items of a stream have been received."""
@@ -145,13 +149,14 @@ class Channel(ABC):
         """Call a unary method. Raises StatusError; a timeout of zero or less has passed before anything
         is sent.
         """
-        record = self._begin(method, request, timeout_seconds) if self._hooks else None
+        sent = encode(request)
+        record = self._begin(method, request, timeout_seconds, sent) if self._hooks else None
         try:
             if timeout_seconds is None:
-                data = await self._attempt(method, encode(request), math.inf, record)
+                data = await self._attempt(method, sent, math.inf, record)
             elif timeout_seconds > 0:
                 deadline = trio.current_time() + timeout_seconds
-                data = await self._until(method, encode(request), deadline, record)
+                data = await self._until(method, sent, deadline, record)
             else:
                 raise expired()
             if len(data) > self._max_receive_bytes:
@@ -163,6 +168,7 @@ class Channel(ABC):
             raise
         if record is not None:
             record.reply = reply
+            record.reply_data = data
             self._end(record, None)
         return reply
 
@@ -232,7 +238,9 @@ class Channel(ABC):
             self._on_crash()
         raise StatusError(Code.UNAVAILABLE, fault.details or "error reading from server: EOF")
 
-    def _begin(self, method: Method[Any, Any], request: Message, timeout_seconds: float | None) -> CallRecord:
+    def _begin(
+        self, method: Method[Any, Any], request: Message, timeout_seconds: float | None, sent: bytes = b""
+    ) -> CallRecord:
         self._calls += 1
         record = CallRecord(
             number=self._calls,
@@ -240,6 +248,7 @@ class Channel(ABC):
             request=request,
             timeout_seconds=timeout_seconds,
             start_seconds=self._elapsed_seconds(),
+            request_data=sent,
         )
         for hook in self._hooks:
             hook.started(record)

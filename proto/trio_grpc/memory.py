@@ -3,9 +3,9 @@
 Each message is serialised, and parsed on the other side, so no part ever sees another part's objects.
 Handlers run in tasks of the server: workers, each in a cancel scope of its own, which take one call
 after the other. Where no other task could run in between, the worker's step runs inside that of its caller
-(``node_host.steps``); nobody can tell the difference but by the time it takes. A caller that gives up cancels the worker's scope, and with it that worker; a server
-that closes answers all callers with UNAVAILABLE and cancels all workers. Everything here happens in one
-thread and in an order that the seed of the run fixes.
+(``node_host.steps``), which changes nothing but the time it takes. A caller that gives up cancels the
+worker's scope, and with it that worker; a server that closes answers all callers with UNAVAILABLE and
+cancels all workers. Everything here happens in one thread and in an order that the seed of the run fixes.
 """
 
 from collections.abc import Callable

@@ -61,12 +61,20 @@ class PluginManager:
         self._backoffs: dict[str, BackOff] = {}
 
     async def run(self) -> None:
-        """Look every second until cancelled. Raises ``OSError`` if the folder cannot be made."""
+        """Look every second until cancelled, but for seconds in which nothing can have changed.
+
+        Raises ``OSError`` if the folder cannot be made.
+        """
         self._folders.make(self.folder)
+        due = self._clock.elapsed_seconds()
         async with trio.open_nursery() as nursery:
             while True:
                 self._reconcile(nursery)
-                await self._clock.sleep(RECONCILE_SECONDS)
+                if not self._busy and not self._backoffs:
+                    await self._folders.changed()
+                late = max(0.0, self._clock.elapsed_seconds() - due)
+                due += RECONCILE_SECONDS * (1 + late // RECONCILE_SECONDS)
+                await self._clock.sleep_until(due)
 
     def _reconcile(self, nursery: trio.Nursery) -> None:
         sockets = self._folders.list(self.folder, recursive=True)
