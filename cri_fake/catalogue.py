@@ -14,7 +14,15 @@ from cri_fake.references import Reference
 from cri_fake.store.faults import Kind, Refused
 from cri_fake.store.images import Image, ImageConfig
 
-__all__ = ["PAUSE_IMAGE", "PRELOADED", "Catalogue", "Found", "refused_connection", "volume_files"]
+__all__ = [
+    "PAUSE_IMAGE",
+    "PRELOADED",
+    "Catalogue",
+    "Found",
+    "refused_connection",
+    "unreachable",
+    "volume_files",
+]
 
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
 """The image of sandboxes (pinned, present from the start)."""
@@ -79,7 +87,11 @@ def refused_connection(reference: Reference) -> Refused | None:
     host, _, port = reference.domain.rpartition(":")
     if port != "1" or not (host == "localhost" or host.startswith("127.") or host == "[::1]"):
         return None
-    address = f"{'127.0.0.1' if host == 'localhost' else host}:1"
+    return unreachable(reference, f"{'127.0.0.1' if host == 'localhost' else host}:1")
+
+
+def unreachable(reference: Reference, address: str) -> Refused:
+    """The failure of a pull from a registry at whose address nobody listens."""
     text = (
         f'failed to pull and unpack image "{reference}": failed to resolve reference "{reference}": '
         f'failed to do request: Head "http://{reference.domain}/v2/{reference.path}/manifests/'

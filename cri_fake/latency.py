@@ -20,6 +20,7 @@ __all__ = [
     "LatencyModel",
     "MeasuredLatency",
     "Quantiles",
+    "SlowedLatency",
     "ZeroLatency",
     "make_latency",
 ]
@@ -150,6 +151,20 @@ class ZeroLatency:
 
     def transfer(self, size_bytes: int) -> float:
         return 0.0
+
+
+class SlowedLatency:
+    """Every step of another source takes ``factor`` times as long; the draws stay the same."""
+
+    def __init__(self, inner: Latency, factor: float) -> None:
+        self._inner = inner
+        self._factor = factor
+
+    def draw(self, method: str, variant: str = "") -> float:
+        return self._inner.draw(method, variant) * self._factor
+
+    def transfer(self, size_bytes: int) -> float:
+        return self._inner.transfer(size_bytes) * self._factor
 
 
 LatencyModel = str

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from cri_fake.behaviours import PullBehaviour
-from cri_fake.catalogue import PAUSE_IMAGE, PRELOADED
+from cri_fake.catalogue import PAUSE_IMAGE, PRELOADED, unreachable
 from cri_fake.references import Reference, parse_reference
 from cri_fake.store.faults import Kind, Refused
 from cri_fake.store.images import Image
@@ -15,6 +15,8 @@ _CRI_ERRORS = ("RegistryUnavailable", "SignatureValidationFailed")
 """Errors that CRI names; a runtime that knows them says them first, which is how a kubelet tells them."""
 
 _LONGEST_PULL_SECONDS = 24 * 3600.0
+_REGISTRY_ADDRESS = "192.0.2.80:443"
+"""Of a registry that is down, in the text of the failure."""
 
 
 class ImageOps:
@@ -69,6 +71,9 @@ class ImageOps:
             if not text.startswith(_CRI_ERRORS):
                 text = f'failed to pull and unpack image "{reference}": {text}'
             raise Refused(Kind(told.code), text)
+        if not world.registry_up:
+            await world.pause("PullImage", "refused")
+            raise unreachable(reference, _REGISTRY_ADDRESS)
         try:
             found = world.catalogue.find(reference)
         except Refused:

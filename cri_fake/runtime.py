@@ -24,7 +24,7 @@ from cri_fake.containers import ContainerOps
 from cri_fake.events import EventHub
 from cri_fake.execs import ExecOps
 from cri_fake.image_service import ImageService
-from cri_fake.latency import ZERO, Latency
+from cri_fake.latency import ZERO, Latency, SlowedLatency
 from cri_fake.lists import Reader
 from cri_fake.network import DEFAULT_POD_CIDR, Ipam
 from cri_fake.observe import DaemonChanged, Observer, RuntimeFact
@@ -78,6 +78,7 @@ class FakeRuntime:
         programs: Mapping[str, Program] | None = None,
         host_ip: str = DEFAULT_HOST_IP,
     ) -> None:
+        self._latency = latency
         self._world = World(
             clock=clock,
             files=files,
@@ -228,6 +229,14 @@ class FakeRuntime:
     def set_network_ready(self, ready: bool) -> None:
         """Make the network (not) ready: Status says so, pod-network sandboxes fail meanwhile (CRI-101)."""
         self._world.network_ready = ready
+
+    def set_registry_up(self, up: bool) -> None:
+        """Make the image registry reachable or not; what is on the node stays usable."""
+        self._world.registry_up = up
+
+    def set_pace(self, factor: float) -> None:
+        """Let every step that takes time take ``factor`` times as long as at first; 1 is as at first."""
+        self._world.latency = self._latency if factor == 1.0 else SlowedLatency(self._latency, factor)
 
     def ready_sandbox(self, pod: str, namespace: str | None = None) -> Sandbox:
         """The newest READY sandbox of a pod.

@@ -48,6 +48,8 @@ class World:
     container_names: Names = field(factory=Names)
     network_ready: bool = True
     """False: Status says so and pod-network sandboxes cannot be made (CRI-101)."""
+    registry_up: bool = True
+    """False: no image can be pulled, whichever it is."""
     _by_sandbox: dict[str, dict[str, None]] = field(factory=dict[str, dict[str, None]])
     _last_stamp_ns: int = 0
     _last_pid: int = _FIRST_PID

@@ -50,7 +50,7 @@ class Faulty:
         if fault.kind == "delay":
             await trio.sleep(fault.seconds)
         elif fault.kind == "hang":
-            await trio.sleep_forever()
+            await _silence(fault)
         elif fault.kind == "crash":
             await self._die()
         return fault
@@ -61,12 +61,19 @@ class Faulty:
             await self._die()
         if fault.kind == "lost":
             if fault.code is None:
-                await trio.sleep_forever()
+                await _silence(fault)
             raise StatusError(Code[fault.code or "UNKNOWN"], fault.details)
 
     async def _die(self) -> None:
         self._crash()
         await trio.sleep_forever()
+
+
+async def _silence(fault: Fault) -> None:
+    if not fault.seconds:
+        await trio.sleep_forever()
+    await trio.sleep(fault.seconds)
+    raise StatusError(Code.UNAVAILABLE, "error reading from server: EOF")
 
 
 def refusal(refused: Refused) -> StatusError:

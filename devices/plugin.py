@@ -124,7 +124,8 @@ class DevicePlugin:
 
     def stop(self) -> None:
         """End the program, as when its pod is deleted; it stays away until ``start``."""
-        self._wanted = trio.Event()
+        if self._wanted.is_set():
+            self._wanted = trio.Event()
         self._finish(_End.STOPPED)
 
     def start(self) -> None:

@@ -49,7 +49,7 @@ from kubelet_emu.nodeobject import NodeShape, node_object
 from kubelet_emu.nodestatus import NodeReporter
 from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.pleg.diff import PlegEvent, PlegEventType
-from kubelet_emu.pleg.generic import GenericPleg
+from kubelet_emu.pleg.generic import GenericPleg, PlegGate
 from kubelet_emu.pod_manager import PodManager
 from kubelet_emu.pod_update import (
     API_SOURCE,
@@ -120,6 +120,7 @@ class Kubelet:
         plugins: PluginWires | None = None,
         quirks: Quirks | None = None,
         boot_id: str = "",
+        pleg_gate: PlegGate | None = None,
     ) -> None:
         self.settings = settings
         self._up_for_seconds = up_for_seconds
@@ -134,6 +135,7 @@ class Kubelet:
         self._recorder = recorder
         self._plugins = plugins or PluginWires(*memory_wires())
         self._quirks = quirks
+        self._pleg_gate = pleg_gate
         self._runtime_client = RuntimeServiceClient(channel)
         self._image_client = ImageServiceClient(channel)
         self._consumed: set[str] = set()
@@ -250,7 +252,7 @@ class Kubelet:
             cache=self.cache,
             stamps=self.stamps,
             recorder=recorder,
-            deliver=lambda event: self.loop.offer(LoopChannel.PLEG, event),
+            deliver=self._deliver_pleg,
             period_seconds=settings.relist_period_seconds,
             threshold_seconds=settings.relist_threshold_seconds,
             on_demand=settings.gates.enabled("PLEGOnDemandRelist"),
@@ -602,6 +604,12 @@ class Kubelet:
     def _sync(self, pods: Sequence[Pod]) -> None:
         for pod in pods:
             self._update_worker(UpdateType.SYNC, pod)
+
+    def _deliver_pleg(self, event: PlegEvent) -> bool:
+        def deliver(event: PlegEvent) -> bool:
+            return self.loop.offer(LoopChannel.PLEG, event)
+
+        return deliver(event) if self._pleg_gate is None else self._pleg_gate(event, deliver)
 
     async def _on_pleg(self, event: PlegEvent) -> None:
         if event.type is not PlegEventType.CONTAINER_REMOVED:

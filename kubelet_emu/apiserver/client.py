@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kubelet_emu.apiserver.errors import ApiError
-from kubelet_emu.apiserver.store import ApiStore, PatchType, Watch, WatchEvent
+from kubelet_emu.apiserver.errors import ApiError, conflict
+from kubelet_emu.apiserver.store import RESOURCES, ApiStore, PatchType, Watch, WatchEvent
 from node_host.clock import NodeClock
 
 __all__ = ["LATENCY_SECONDS", "ApiClient"]
@@ -37,6 +37,9 @@ class ApiClient:
     ) -> None:
         self.store = store
         self._available = True
+        self._conflicts = 0
+        self._stale_until = 0.0
+        self._stale: dict[tuple[str, str, str], Json] = {}
         self._watches: list[Watch] = []
         self._clock = clock
         self._rng = rng
@@ -58,14 +61,30 @@ class ApiClient:
         for watch in self._watches:
             watch.drop()
 
+    def refuse_writes(self, count: int) -> None:
+        """Answer the next ``count`` writes with 409 Conflict."""
+        self._conflicts = count
+
+    def go_stale(self, seconds: float) -> None:
+        """For so long reads show what is there now, and watches tell nothing; 0 ends it."""
+        self._stale_until = self._clock.elapsed_seconds() + seconds
+        self._stale = {}
+        for kind in RESOURCES if seconds > 0 else ():
+            for obj in self.store.list(kind):
+                metadata = obj["metadata"]
+                self._stale[kind, metadata.get("namespace", ""), metadata["name"]] = obj
+
     async def get(self, kind: str, namespace: str, name: str) -> Json | None:
         """The object, or None if there is none."""
         async with self._call():
+            if self._clock.elapsed_seconds() < self._stale_until:
+                return self._stale.get((kind, namespace, name))
             return self.store.get(kind, namespace, name)
 
     async def create(self, kind: str, obj: Mapping[str, Any]) -> Json:
         """Create an object; see ``ApiStore.create``."""
         async with self._call():
+            self._refuse(kind, str(obj.get("metadata", {}).get("name", "")))
             return self.store.create(kind, obj)
 
     async def patch(
@@ -81,6 +100,7 @@ class ApiClient:
     ) -> Json:
         """Patch an object; see ``ApiStore.patch``."""
         async with self._call():
+            self._refuse(kind, name)
             return self.store.patch(
                 kind, namespace, name, patch, subresource=subresource, patch_type=patch_type, uid=uid
             )
@@ -96,6 +116,7 @@ class ApiClient:
     ) -> Json:
         """Delete an object; see ``ApiStore.delete``."""
         async with self._call():
+            self._refuse(kind, name)
             return self.store.delete(kind, namespace, name, grace_seconds=grace_seconds, uid=uid)
 
     # the same, in the words of the status manager
@@ -126,6 +147,8 @@ class ApiClient:
     async def _delivery(self) -> None:
         """The way of one watch event to its reader; the first objects of a watch come with its answer."""
         low, high = WATCH_SECONDS
+        while self._clock.elapsed_seconds() < self._stale_until:
+            await self._clock.sleep_until(self._stale_until)
         if self._latency_seconds[1] > 0:
             await self._clock.sleep(self._rng.uniform(low, high))
 
@@ -139,6 +162,11 @@ class ApiClient:
         yield
         if trip:
             await self._clock.sleep(trip / 2)
+
+    def _refuse(self, kind: str, name: str) -> None:
+        if self._conflicts > 0:
+            self._conflicts -= 1
+            raise conflict(RESOURCES[kind], name)
 
     def _require(self) -> None:
         if not self._available:

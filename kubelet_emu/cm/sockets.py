@@ -9,7 +9,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -137,15 +137,15 @@ class DiskSocketFolders:
         os.unlink(self._host_path(path))
 
 
-def memory_wires() -> tuple[Transport, SocketFolders]:
-    """A transport in memory with its folders."""
-    transport = MemoryTransport()
+def memory_wires(**options: Any) -> tuple[Transport, SocketFolders]:
+    """A transport in memory with its folders; options as for ``MemoryTransport``."""
+    transport = MemoryTransport(**options)
     return transport, MemorySocketFolders(transport.sockets)
 
 
-def unix_wires(host_path: Callable[[str], str] = str) -> tuple[Transport, SocketFolders]:
-    """A transport over unix sockets with its folders."""
-    return UnixTransport(host_path), DiskSocketFolders(host_path)
+def unix_wires(host_path: Callable[[str], str] = str, **options: Any) -> tuple[Transport, SocketFolders]:
+    """A transport over unix sockets with its folders; options as for ``UnixTransport``."""
+    return UnixTransport(host_path, **options), DiskSocketFolders(host_path)
 
 
 def _hidden(rest: str) -> bool:

@@ -40,7 +40,7 @@ from kubelet_emu.lab.held import HeldCalls
 from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
-from kubelet_emu.lab.node_wires import make_wires
+from kubelet_emu.lab.node_wires import NodeSeams, make_wires
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
@@ -57,10 +57,11 @@ from trio_grpc.services.runtime_v1 import RuntimeServiceClient
 if TYPE_CHECKING:  # a node without devices does not pay for their import
     from devices.dra import DraDriver, DraSetup
     from devices.fleet import DeviceFleet
+    from devices.plugin import DevicePlugin
     from devices.setup import PluginSetup
     from kubelet_emu.lab.claims import ClaimKeeper
 
-__all__ = ["Node", "NodeOptions", "Transport"]
+__all__ = ["Node", "NodeOptions", "NodeSeams", "Transport"]
 
 Transport = Literal["memory", "grpc"]
 
@@ -92,7 +93,7 @@ class NodeOptions:
     ``hold_calls`` keeps calls of a kubelet that dies open until they end, as the recordings' proxy did.
     ``devices`` are the plugins that run beside the kubelet; ``plugin_sockets`` has the kubelet's own socket
     for plugins on disk even without any (with transport ``grpc``). ``device_quirks`` switches documented
-    oddities of the device manager off.
+    oddities of the device manager off. ``seams`` are where a simulator gets between the parts.
     """
 
     seed: int = 0
@@ -114,6 +115,7 @@ class NodeOptions:
     drivers: "tuple[DraSetup, ...]" = ()
     plugin_sockets: bool = False
     device_quirks: Quirks = field(factory=Quirks)
+    seams: NodeSeams = field(factory=NodeSeams)
 
 
 class Node:
@@ -195,6 +197,7 @@ class Node:
             self.folder,
             on_disk=bool(self.folder) and bool(options.devices or options.drivers or options.plugin_sockets),
             rooted=bool(options.cri_endpoint),
+            seams=options.seams,
         )
         self._stack.push_async_callback(self._end_kubelet)
         await self._start_kubelet(up_for_seconds=UP_FOR_SECONDS if options.warm_up else 0.0)
@@ -234,7 +237,9 @@ class Node:
             self.runtime = await self._stack.enter_async_context(runtime)
             await self._serve(options, runtime)
         made = SandboxesMade()
-        self.channel = await self._stack.enter_async_context(self._open(hooks=[self.calls, made]))
+        given = dict(options.seams.channel_options("cri.sock"))
+        hooks = [self.calls, made, *given.pop("hooks", ())]
+        self.channel = await self._stack.enter_async_context(self._open(hooks=hooks, **given))
         self._person = await self._stack.enter_async_context(self._open())
         self._runtime_client = RuntimeServiceClient(self._person)
         if options.cri_endpoint:
@@ -357,6 +362,7 @@ class Node:
             plugins=self.plugin_wires,
             quirks=self.options.device_quirks,
             boot_id=self._boot_id,
+            pleg_gate=self.options.seams.pleg,
         )
         scope = trio.CancelScope()
         done = trio.Event()
@@ -367,6 +373,7 @@ class Node:
                 with scope:
                     await kubelet.run()
             finally:
+                kubelet.ready.set()  # nobody need wait for one that is gone
                 done.set()
 
         self._nursery.start_soon(run, self.kubelet)
@@ -374,6 +381,11 @@ class Node:
             await self.kubelet.ready.wait()
             return
         raise PeerError(f"the kubelet did not get ready: {self.kubelet.runtime_problem()}")
+
+    def kill_kubelet(self) -> None:
+        """Have the kubelet do nothing more from here on; ``stop_kubelet`` or ``restart_kubelet`` follow."""
+        if self._kubelet_scope is not None:
+            self._kubelet_scope.cancel()
 
     async def stop_kubelet(self) -> None:
         """End the kubelet at once, as a crash would; containers run on."""
@@ -463,14 +475,42 @@ class Node:
         self.recorder.action("delete", pod=name)
         self.store.delete("Pod", namespace, name, grace_seconds=grace_seconds)
 
-    async def restart_runtime(self, *, down_seconds: float = 1.0) -> None:
-        """Restart the runtime's daemon; containers run on. Raises ``CallerError`` for a runtime not ours."""
-        await self._ours().restart(down_seconds=down_seconds)
+    async def restart_runtime(self, *, down_seconds: float = 1.0, forget: bool = False) -> None:
+        """Restart the runtime's daemon; containers run on. With ``forget`` they die and nothing is known of
+        them. Raises ``CallerError`` for a runtime not ours.
+        """
+        runtime = self._ours()
+        if forget:
+            await runtime.power_off(forget=True)
+        await runtime.restart(down_seconds=down_seconds)
 
     async def stop_sandbox(self, namespace: str, pod: str) -> None:
         """Stop a pod's sandbox behind the kubelet's back, through CRI."""
         for sandbox in await self._sandboxes(namespace, pod):
             await self._runtime_client.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+
+    def plugin(self, resource: str) -> "DevicePlugin":
+        """The plugin of a resource. Raises ``CallerError`` if there is none."""
+        from devices.setup import DeviceProblem
+
+        try:
+            return self._fleet(resource).plugin(resource)
+        except DeviceProblem as error:
+            raise CallerError([Problem(text, place) for place, text in error.problems]) from None
+
+    def set_health(self, device: str, health: str) -> None:
+        """The same as ``set_device_health`` for a device named as for ``--fail-device``."""
+        from devices.setup import DeviceProblem
+
+        try:
+            self._fleet(device).set_health(device, health)
+        except DeviceProblem as error:
+            raise CallerError([Problem(text, place) for place, text in error.problems]) from None
+
+    def _fleet(self, asked: str) -> "DeviceFleet":
+        if self.fleet is None:
+            raise CallerError([Problem(f"{asked!r} cannot be reached: the node has no devices")])
+        return self.fleet
 
     def set_device_health(self, resource: str, device: str, health: str) -> None:
         """Have a plugin report a health for a device. Raises ``CallerError`` for one that is not there."""

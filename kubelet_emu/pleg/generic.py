@@ -29,7 +29,12 @@ from kubelet_emu.why import Why
 from node_host.loop import current_alarms
 from node_host.waiting import Bell
 
-__all__ = ["EVENT_CAPACITY", "RELIST_REQUESTS_MAX", "GenericPleg"]
+__all__ = ["EVENT_CAPACITY", "RELIST_REQUESTS_MAX", "Deliver", "GenericPleg", "PlegGate"]
+
+Deliver = Callable[[PlegEvent], bool]
+"""Takes an event and says False if it is full."""
+PlegGate = Callable[[PlegEvent, Deliver], bool]
+"""Stands between PLEG and the sync loop and may hold events back; what a simulator puts there."""
 
 EVENT_CAPACITY = 1000
 """Events that the receiver is to hold; what does not fit is dropped (POD-001)."""
@@ -55,7 +60,7 @@ class GenericPleg:
         cache: PodCache,
         stamps: Stamps,
         recorder: Recorder,
-        deliver: Callable[[PlegEvent], bool],
+        deliver: Deliver,
         period_seconds: float = 1.0,
         threshold_seconds: float = 180.0,
         on_demand: bool = True,

@@ -7,10 +7,13 @@
     action  = "off"                         no fault
             | "error(" code ["," text] ")"  answered with this code; the peer never sees the request
             | "delay(" seconds ")"          handed over that much later
-            | "hang"                        never answered, never seen by the peer
-            | "lost" ["(" code [text] ")"]  done by the peer, but the answer is lost: never answered, or
-            this code | "duplicate"                   reaches the peer twice, answered once | "crash" |
-            "crash(after)"      the peer dies on getting the request, or after having done it
+            | "hang" ["(" seconds ")"]      never seen by the peer, never answered (or UNAVAILABLE after
+                                            seconds)
+            | "lost" ["(" code [text] ")"]  done by the peer, but the answer is lost: never answered, or this
+                                            code
+            | "lost(" seconds ")"           the same, ended by UNAVAILABLE after seconds
+            | "duplicate"                   reaches the peer twice, answered once
+            | "crash" | "crash(after)"      the peer dies on getting the request, or after having done it
     code    = a gRPC code: UNAVAILABLE, NOT_FOUND …
     text    = characters up to the closing parenthesis; in double quotes it may hold any character but
     the quote
@@ -19,6 +22,9 @@ Example: ``StartContainer: 2*off -> 1*error(UNAVAILABLE, "gone away"); *: 1*dela
 start of a container and delays the first call of all. Terms of a rule are used up one after the other; a
 rule that is used up gives no fault. Every rule whose method matches counts the call; where several give
 a fault, the first one written wins.
+
+Faults that come at a moment of a run, and what happens beside the wire, are written in the lines of
+``node_host.plan``, which may hold such a rule.
 """
 
 import re
@@ -73,11 +79,13 @@ class Fault:
     """Name of the gRPC code it is answered with; None where ``lost`` is never answered."""
     details: str = ""
     seconds: float = 0.0
-    """How long ``delay`` waits."""
+    """How long ``delay`` waits; after how long ``hang`` and ``lost`` end in UNAVAILABLE, 0 for never."""
 
     def __str__(self) -> str:
         if self.kind == "delay":
-            return f"delay({self.seconds:g})"
+            return f"delay({_plain(self.seconds)})"
+        if self.kind in ("hang", "lost") and self.seconds:
+            return f"{self.kind}({_plain(self.seconds)})"
         if self.kind == "crash-after":
             return "crash(after)"
         if self.code is None:
@@ -103,6 +111,13 @@ class Rule:
     method: str
     terms: tuple[Term, ...] = field(converter=tuple)
 
+    @property
+    def ends_after(self) -> int | None:
+        """After how many calls it gives no fault any more; None for a rule that goes on for ever."""
+        if self.terms and self.terms[-1].count is None and self.terms[-1].fault.kind != "off":
+            return None
+        return sum(term.count or 0 for term in self.terms)
+
     def fault_at(self, index: int) -> Fault | None:
         """The fault of the call with this index (from 0) among those the rule matches, None for none."""
         for term in self.terms:
@@ -121,6 +136,31 @@ class FaultPlan:
     def __init__(self, rules: "tuple[Rule, ...] | list[Rule]" = ()) -> None:
         self.rules = tuple(rules)
         self._seen = [0] * len(self.rules)
+        self.active = bool(self.rules)
+        """Whether a call may still meet a fault. Calls need not be counted where it is False."""
+
+    def add(self, rule: Rule) -> None:
+        """Have one more rule, which counts the calls from now on. Rules that are used up are dropped."""
+        self._drop_used_up()
+        if len(self.rules) >= MAX_RULES:
+            raise FaultSyntaxError(f"a plan has at most {MAX_RULES} rules at a time")
+        self.rules += (rule,)
+        self._seen.append(0)
+        self.active = True
+
+    def clear(self) -> None:
+        """No more faults."""
+        self.rules, self._seen, self.active = (), [], False
+
+    def _lasting(self, position: int) -> bool:
+        end = self.rules[position].ends_after
+        return end is None or self._seen[position] < end
+
+    def _drop_used_up(self) -> None:
+        kept = [at for at in range(len(self.rules)) if self._lasting(at)]
+        if len(kept) < len(self.rules):
+            self.rules = tuple(self.rules[at] for at in kept)
+            self._seen = [self._seen[at] for at in kept]
 
     @classmethod
     def parse(cls, text: str) -> "FaultPlan":
@@ -135,6 +175,8 @@ class FaultPlan:
                 fault = rule.fault_at(self._seen[position])
                 self._seen[position] += 1
                 found = found or fault
+        if found is None:
+            self.active = any(map(self._lasting, range(len(self.rules))))
         return found
 
     def __str__(self) -> str:
@@ -198,8 +240,14 @@ def _term(text: str, rule: str) -> Term:
 _ACTIONS = "off, error(CODE), delay(SECONDS), hang, lost, duplicate, crash"
 
 
+def _plain(seconds: float) -> str:
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
+
+
 def _fault(action: str, arguments: list[str] | None, rule: str) -> Fault:
     given = arguments or []
+    if action in ("hang", "lost") and len(given) == 1 and given[0][:1].isdigit():
+        return Fault(kind="hang" if action == "hang" else "lost", seconds=_seconds(given, rule, action))
     if action == "error" or (action == "lost" and arguments is not None):
         if not 1 <= len(given) <= 2 or not given[0]:
             raise FaultSyntaxError(
@@ -225,13 +273,13 @@ def _fault(action: str, arguments: list[str] | None, rule: str) -> Fault:
     raise _wrong(rule, f"{action!r} is no action; one of {_ACTIONS}")
 
 
-def _seconds(given: list[str], rule: str) -> float:
+def _seconds(given: list[str], rule: str, action: str = "delay") -> float:
     try:
         seconds = float(given[0]) if len(given) == 1 else -1.0
     except ValueError:
         seconds = -1.0
     if not 0.0 <= seconds <= MAX_COUNT:
-        raise _wrong(rule, f"delay takes seconds from 0 to {MAX_COUNT}; write delay(0.5)")
+        raise _wrong(rule, f"{action} takes seconds from 0 to {MAX_COUNT}; write {action}(0.5)")
     return seconds
 
 

@@ -13,9 +13,10 @@ Order
     trio runs all tasks that are ready at once in one batch, in an order that it leaves undefined. Here
     the batch is sorted by the age of the tasks and shuffled by a generator seeded from ``seed``: the
     same seed gives the same interleaving in another process and under another hash seed, another seed
-    explores another one. trio offers this as a switch meant for Hypothesis; ``_SeededOrder`` is the one
-    place that throws it. Timers that fall due at the same moment fire in the order in which they were
-    set (trio by itself would go by object address), and the tasks they wake form one batch.
+    explores another one; ``node_host.order`` has other orders. trio offers this as a switch meant for
+    Hypothesis; ``_SeededOrder`` is the one place that throws it. Timers that fall due at the same moment
+    fire in the order in which they were set (trio by itself would go by object address), and the tasks they
+    wake form one batch.
 """
 
 import itertools
@@ -33,9 +34,18 @@ import trio.lowlevel
 from trio._core import _run  # pyright: ignore[reportMissingTypeStubs]
 
 from node_host.alarms import Alarms
+from node_host.order import TaskOrder
 from node_host.steps import Shortcut, Turn, lighten
 
-__all__ = ["Pace", "RealClock", "VirtualClock", "current_alarms", "current_virtual_clock", "run"]
+__all__ = [
+    "Pace",
+    "RealClock",
+    "VirtualClock",
+    "current_alarms",
+    "current_virtual_clock",
+    "put_back",
+    "run",
+]
 
 T = TypeVar("T")
 
@@ -166,17 +176,18 @@ def run(
     seed: int,
     pace: Pace = Pace.VIRTUAL,
     rate: float = 1.0,
+    order: TaskOrder | None = None,
 ) -> T:
     """Run ``async_fn(*args)`` in a new trio loop and return its result.
 
-    ``seed`` fixes the order of tasks. ``rate`` is for the real pace only: node seconds per second of the
-    machine. Raises what ``async_fn`` raises, and ValueError for a rate that is not positive or not 1 in
-    virtual time.
+    ``seed`` fixes the order of tasks, unless ``order`` decides it (``node_host.order``). ``rate`` is for the
+    real pace only: node seconds per second of the machine. Raises what ``async_fn`` raises, and ValueError
+    for a rate that is not positive or not 1 in virtual time.
     """
     if pace is Pace.VIRTUAL and rate != 1.0:
         raise ValueError("rate needs the real pace: virtual time jumps, it has no rate")
     clock = VirtualClock() if pace is Pace.VIRTUAL else RealClock(rate)
-    with _ORDER.seeded(Random(f"{seed}/order")):
+    with _ORDER.seeded(order if order is not None else Random(f"{seed}/order")):
         return trio.run(async_fn, *args, clock=clock)
 
 
@@ -206,14 +217,14 @@ class _SeededOrder:
         self._runs = 0
         self._saved: tuple[Any, bool] = (_run._r, False)
 
-    def seeded(self, rng: Random) -> "_Seeding":
+    def seeded(self, rng: TaskOrder) -> "_Seeding":
         return _Seeding(self, rng)
 
     def turn(self) -> Turn | None:
         """The pass that the run of ours in this thread is in."""
         return getattr(self._local, "turn", None)
 
-    def enter(self, rng: Random) -> None:
+    def enter(self, rng: TaskOrder) -> None:
         self._local.turn = Turn(rng)
         with self._lock:
             if self._runs == 0:
@@ -246,7 +257,7 @@ class _SeededOrder:
 class _Seeding:
     """The context of one seeded run in its thread."""
 
-    def __init__(self, order: _SeededOrder, rng: Random) -> None:
+    def __init__(self, order: _SeededOrder, rng: TaskOrder) -> None:
         self._order = order
         self._rng = rng
 
@@ -279,3 +290,8 @@ def _current_runner() -> Any:
 
 def _order_timers(runner: Any) -> None:
     runner.deadlines = _OrderedDeadlines()
+
+
+def put_back(tasks: list[Any]) -> None:
+    """Used by orders that run fewer tasks than are ready: the others stay ready."""
+    _current_runner().runq.extend(tasks)

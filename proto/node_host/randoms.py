@@ -21,9 +21,17 @@ class Randoms:
         """The stream of that name, such as ``"cri_fake/ids"``."""
         found = self._streams.get(name)
         if found is None:
-            digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
-            found = self._streams[name] = random.Random(int.from_bytes(digest, "big"))
+            found = self._streams[name] = random.Random(self._start(name))
         return found
+
+    def reseed(self, seed: int) -> None:
+        """Have every stream, those that were handed out too, go on from its start under another seed."""
+        self.seed = seed
+        for name, stream in self._streams.items():
+            stream.seed(self._start(name))
+
+    def _start(self, name: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest(), "big")
 
 
 def new_id(rng: random.Random, hex_digits: int = 64) -> str:

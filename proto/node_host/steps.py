@@ -10,7 +10,6 @@ This module and ``node_host.loop`` are the two that touch private parts of trio.
 """
 
 from collections.abc import Callable, MutableSequence
-from random import Random
 from typing import Any
 
 import outcome
@@ -22,6 +21,8 @@ from trio._core._traps import (  # pyright: ignore[reportMissingTypeStubs]
     CancelShieldedCheckpoint,
     WaitTaskRescheduled,
 )
+
+from node_host.order import TaskOrder
 
 __all__ = ["Shortcut", "Turn", "lighten"]
 
@@ -37,7 +38,7 @@ class Turn:
 
     __slots__ = ("batch", "left_out", "rng")
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: TaskOrder) -> None:
         self.rng = rng
         self.batch: MutableSequence[Any] = []
         self.left_out = 0

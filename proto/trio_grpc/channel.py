@@ -180,7 +180,7 @@ class Channel(ABC):
         An alarm of our own clocks does it at a fraction of a cancel scope's cost; faults and foreign
         clocks need the scope.
         """
-        alarms = current_alarms() if self._faults is None else None
+        alarms = current_alarms() if self._faults is None or not self._faults.active else None
         if alarms is not None:
             return await self._exchange(method.path, request, deadline, alarms)
         data = b""
@@ -203,7 +203,8 @@ class Channel(ABC):
     async def _attempt(
         self, method: Method[Any, Any], request: bytes, deadline: float, record: CallRecord | None
     ) -> bytes:
-        fault = self._faults.next(method.name) if self._faults is not None else None
+        faults = self._faults
+        fault = faults.next(method.name) if faults is not None and faults.active else None
         if fault is None:
             return await self._exchange(method.path, request, deadline, None)
         if record is not None:
@@ -215,7 +216,7 @@ class Channel(ABC):
         data = await self._exchange(method.path, request, deadline, None)
         if fault.kind == "lost":
             if fault.code is None:
-                await trio.sleep_forever()
+                await _silence(fault)
             raise _injected(fault)
         if fault.kind == "crash-after":
             self._crash(fault)
@@ -229,7 +230,7 @@ class Channel(ABC):
         if fault.kind == "delay":
             await trio.sleep(fault.seconds)
         elif fault.kind == "hang":
-            await trio.sleep_forever()
+            await _silence(fault)
         elif fault.kind == "crash":
             self._crash(fault)
 
@@ -294,7 +295,7 @@ class ItemStream(Generic[ReplyT]):
             self._deadline = trio.current_time() + self._timeout_seconds
         if channel._hooks:
             self._record = channel._begin(self._method, self._request, self._timeout_seconds)
-        if channel._faults is not None:
+        if channel._faults is not None and channel._faults.active:
             self._fault = channel._faults.next(self._method.name)
         if self._fault is None:
             self._open()
@@ -360,7 +361,7 @@ class ItemStream(Generic[ReplyT]):
         if fault is not None and fault.kind == "lost":
             if fault.code is not None:
                 raise _injected(fault)
-            await trio.sleep_forever()
+            await _silence(fault)
 
     def _finish(self, problem: StatusError | None) -> None:
         if self._over:
@@ -370,6 +371,14 @@ class ItemStream(Generic[ReplyT]):
             self._raw.close()
         if self._record is not None:
             self._channel._end(self._record, problem)
+
+
+async def _silence(fault: Fault) -> None:
+    """Wait for an answer that never comes; raises UNAVAILABLE once the connection is given up."""
+    if not fault.seconds:
+        await trio.sleep_forever()
+    await trio.sleep(fault.seconds)
+    raise StatusError(Code.UNAVAILABLE, "error reading from server: EOF")
 
 
 def expired() -> StatusError:

@@ -3,7 +3,7 @@ of wires.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -13,7 +13,7 @@ from trio_grpc.method import Handler
 from trio_grpc.unix_client import UnixChannel
 from trio_grpc.unix_server import UnixServer
 
-__all__ = ["MemoryTransport", "Server", "Transport", "UnixTransport"]
+__all__ = ["MemoryTransport", "OptionsFor", "Server", "Transport", "UnixTransport"]
 
 
 class Server(Protocol):
@@ -55,14 +55,23 @@ class Transport(Protocol):
         ...
 
 
+OptionsFor = Callable[[str], Mapping[str, Any]]
+"""Options of every channel to a path, such as faults and hooks; those that a caller gives come on top."""
+
+
+def _no_options(_: str) -> Mapping[str, Any]:
+    return {}
+
+
 class MemoryTransport:
     """Wires in memory, among parts that share this value."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, options_for: OptionsFor = _no_options) -> None:
         self.sockets = MemorySockets()
+        self._options_for = options_for
 
     def channel(self, path: str, **options: Any) -> MemoryChannel:
-        return MemoryChannel(path, sockets=self.sockets, **options)
+        return MemoryChannel(path, sockets=self.sockets, **{**self._options_for(path), **options})
 
     def server(self, path: str, **options: Any) -> MemoryServer:
         return MemoryServer(path, sockets=self.sockets, **options)
@@ -76,15 +85,18 @@ class UnixTransport:
     the same.
     """
 
-    def __init__(self, host_path: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, host_path: Callable[[str], str] = str, *, options_for: OptionsFor = _no_options
+    ) -> None:
         self._host_path = host_path
+        self._options_for = options_for
 
     def host_path(self, path: str) -> str:
         """Where a path of the node lies on this machine."""
         return self._host_path(path)
 
     def channel(self, path: str, **options: Any) -> UnixChannel:
-        return UnixChannel(self._host_path(path), **options)
+        return UnixChannel(self._host_path(path), **{**self._options_for(path), **options})
 
     def server(self, path: str, **options: Any) -> UnixServer:
         return UnixServer(self._host_path(path), **options)

@@ -77,7 +77,7 @@ def test_nothing_is_a_plan():
         ("A: x*hang", "'x' is no count"),
         ("A: 1.5*hang", "'1.5' is no count"),
         ("A: 99999999999*hang", "'99999999999' is no count"),
-        ("A: hang(1)", "hang takes no argument; write hang"),
+        ("A: hang(x)", "hang takes no argument; write hang"),
         ("A: crash(before)", "crash takes nothing or 'after'; write crash or crash(after)"),
         ("A: lost()", "lost takes a code and an optional text; write lost(UNAVAILABLE)"),
         ("A: error(ABORTED", "is no action"),
