@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """The grammar of faults: what it means, what it refuses and with which words."""
 
 import pytest

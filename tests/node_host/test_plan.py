@@ -1,3 +1,4 @@
+# pyright: basic
 """The lines of a plan: what they mean, their one normal form, and what is refused with which words."""
 
 import pytest

@@ -1,3 +1,4 @@
+# pyright: basic
 """Cases: their file, and what is refused."""
 
 import pytest

@@ -1,3 +1,4 @@
+# pyright: basic
 """Runs of cases: plans are carried out, and one case is one trace."""
 
 from kubelet_emu.sim import Case, Reseed, run_case, steps
