@@ -17,7 +17,10 @@ __all__ = ["DeviceFleet"]
 
 
 class DeviceFleet:
-    """Runs plugins. ``hooks`` are by resource; the other arguments are those of ``DevicePlugin``."""
+    """Runs plugins. ``hooks`` are by resource; the other arguments are those of ``DevicePlugin``.
+
+    Health over time counts from the start of the plugins; with ``hold_changes`` from a call of ``begin``.
+    """
 
     def __init__(
         self,
@@ -30,8 +33,12 @@ class DeviceFleet:
         hooks: Mapping[str, PluginHooks] | None = None,
         observer: Observer = ignore,
         notice_seconds: tuple[float, float] = NOTICE_SECONDS,
+        hold_changes: bool = False,
     ) -> None:
         self._clock = clock
+        self._begun = trio.Event()
+        self._start_seconds = 0.0
+        self._hold_changes = hold_changes
         eye = eye_of(transport)
         self.plugins = tuple(
             DevicePlugin(
@@ -53,10 +60,18 @@ class DeviceFleet:
         async with trio.open_nursery() as nursery:
             for plugin in self.plugins:
                 await nursery.start(plugin.run)
+            if not self._hold_changes:
+                self.begin(self._clock.elapsed_seconds())
             for plugin in self.plugins:
                 if plugin.setup.changes:
                     nursery.start_soon(self._change, plugin, plugin.setup.changes)
             task_status.started()
+
+    def begin(self, start_seconds: float) -> None:
+        """Let health over time count from this time of the clock; only the first call counts."""
+        if not self._begun.is_set():
+            self._start_seconds = start_seconds
+            self._begun.set()
 
     def plugin(self, resource: str) -> DevicePlugin:
         """The plugin of a resource. Raises ``DeviceProblem``."""
@@ -77,7 +92,7 @@ class DeviceFleet:
             await plugin.wait_registered()
 
     async def _change(self, plugin: DevicePlugin, changes: Sequence[HealthChange]) -> None:
-        start_seconds = self._clock.elapsed_seconds()
+        await self._begun.wait()
         for change in sorted(changes, key=lambda each: each.at_seconds):
-            await self._clock.sleep_until(start_seconds + change.at_seconds)
+            await self._clock.sleep_until(self._start_seconds + change.at_seconds)
             plugin.service.set_health(change.device, change.health)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ __all__ = [
 
 DEVICES_HELP = (
     "Device plugins that run beside the kubelet: a100x8, h100x8-2numa, tpu-v5e-4 … (fake-devices presets), "
-    "or a profile. Repeatable."
+    "or a profile. By default those that the manifests' annotation kubelet-emu/devices asks for; none: none. "
+    "Repeatable."
 )
 FAILURES_HELP = (
     "Let a device turn unhealthy so long after the start, for good or until the second time; #N is the N-th. "
@@ -33,37 +36,44 @@ DRIVERS_HELP = (
 )
 
 MAX_DEVICES = 10_000
+NO_DEVICES = "none"
+"""In place of a preset: no plugins, whatever the manifests ask for."""
 
 
-def read_devices(sources: Sequence[str], failures: Sequence[str]) -> "tuple[PluginSetup, ...]":
-    """``--devices`` and ``--fail-device``. Raises ``CallerError`` with all problems."""
+def read_devices(
+    sources: Sequence[str], failures: Sequence[str], *, found: "tuple[PluginSetup, ...]" = ()
+) -> "tuple[PluginSetup, ...]":
+    """``--devices`` and ``--fail-device``. Raises ``CallerError`` with all problems.
+
+    ``found`` is what the manifests ask for, which counts where no ``--devices`` is given.
+    """
     if not sources and not failures:
-        return ()
-    from devices.load import load_devices, with_failures
+        return found
+    from devices.load import with_failures
     from devices.setup import DeviceProblem
+    from kubelet_emu.lab.annotated import load_source
 
     problems: list[Problem] = []
-    setups: tuple[PluginSetup, ...] = ()
+    setups: tuple[PluginSetup, ...] = () if sources else found
     for source in sources:
+        if source == NO_DEVICES:
+            continue
         try:
-            setups += load_devices(source)
+            setups += load_source(source)
+        except CallerError as error:
+            problems += [
+                problem if problem.file else evolve(problem, message=f"--devices: {problem.message}")
+                for problem in error.problems
+            ]
+    if problems:
+        raise CallerError(problems)
+    if failures and not setups:
+        raise CallerError([Problem("--fail-device needs --devices", hint="such as --devices a100x8")])
+    for failure in failures:
+        try:
+            setups = with_failures(setups, [failure])
         except DeviceProblem as error:
-            for place, text in error.problems:
-                file, _, line = place.rpartition(":")
-                known = file and line.isdigit()
-                problems.append(
-                    Problem(text, file=file if known else place, line=int(line) if known else 0)
-                    if place
-                    else Problem(f"--devices: {text}")
-                )
-    if failures and not sources:
-        problems.append(Problem("--fail-device needs --devices", hint="such as --devices a100x8"))
-    elif not problems:
-        for failure in failures:
-            try:
-                setups = with_failures(setups, [failure])
-            except DeviceProblem as error:
-                problems.append(Problem(f"--fail-device: {error}"))
+            problems.append(Problem(f"--fail-device: {error}"))
     if problems:
         raise CallerError(problems)
     return setups
@@ -103,8 +113,6 @@ def shape_with_nodes(shape: "NodeShape", setups: "Sequence[PluginSetup]") -> "No
     count = max((place for device in devices for place in device.numa_nodes or ()), default=0) + 1
     if shape.machine is not None or count == 1:
         return shape
-    from attrs import evolve
-
     from kubelet_emu.cm.machine import MachineTopology
 
     one = shape.topology()

@@ -16,6 +16,7 @@ from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
     from cri_fake.behaviours import Behaviours
+    from devices.setup import PluginSetup
     from kubelet_emu.api.manifests import LoadedInput
     from kubelet_emu.gates import Gates
     from kubelet_emu.nodeobject import NodeShape
@@ -84,6 +85,8 @@ class GivenPods:
     pods: tuple[Mapping[str, Any], ...] = ()
     objects: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[Problem, ...] = ()
+    devices: "tuple[PluginSetup, ...]" = ()
+    """The plugins that the pods' annotations ask for."""
 
     @property
     def containers(self) -> dict[str, tuple[str, ...]]:
@@ -109,12 +112,18 @@ def read_pods(
     """
     from kubelet_emu.api.check import check_input
     from kubelet_emu.api.manifests import load
+    from kubelet_emu.lab.annotated import annotated_devices
 
     loaded = load(paths, stdin=sys.stdin.buffer)
     checked = check_input(loaded, gates=gates)
     problems, warnings = list(checked.problems), list(checked.warnings)
     pods = [item for item in loaded.objects if item.kind == "Pod"]
     others = [item for item in loaded.objects if item.kind != "Pod"]
+    devices: tuple[PluginSetup, ...] = ()
+    try:
+        devices = annotated_devices(pods)
+    except CallerError as error:
+        problems += error.problems
     if not problems:
         problems += _shell_problems(loaded, told)
         if static:
@@ -129,7 +138,7 @@ def read_pods(
     if problems:
         raise CallerError(problems)
     applied = () if static else tuple(item.json for item in others if item.kind in _APPLIED)
-    return GivenPods(tuple(item.json for item in pods), applied, tuple(warnings))
+    return GivenPods(tuple(item.json for item in pods), applied, tuple(warnings), devices)
 
 
 def _static_problems(loaded: "LoadedInput", gates: "Gates") -> list[Problem]:

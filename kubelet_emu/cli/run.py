@@ -250,7 +250,6 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     settings = collect.read(lambda: given.read_settings(asked.config), KubeletSettings())
     gates = collect.read(lambda: given.read_gates(settings, asked.gate), Gates())
     shape = collect.read(lambda: given.read_node(asked.node), NodeShape())
-    plugins = collect.read(lambda: devices.read_devices(asked.devices, asked.fail_device), ())
     drivers = collect.read(lambda: devices.read_drivers(asked.dra_driver), ())
     if settings.max_pods != KubeletSettings().max_pods and "pods=" not in asked.node:
         shape = evolve(shape, pods=settings.max_pods)
@@ -271,6 +270,11 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     pods = collect.read(
         lambda: given.read_pods(asked.paths, gates, static=asked.static, told=told_end), given.GivenPods()
     )
+    plugins: tuple[PluginSetup, ...] = ()
+    if pods.pods or asked.devices:
+        plugins = collect.read(
+            lambda: devices.read_devices(asked.devices, asked.fail_device, found=pods.devices), ()
+        )
     expectations: tuple[Expectation, ...] = ()
     if pods.pods:
         collect.read(lambda: given.check_targets(told, pods.containers), None)
@@ -318,7 +322,9 @@ def _opening(asked: Asked, given: _Given, pods: "GivenPods") -> str:
         how = f"on {given.endpoint}"
     time = "real time" if asked.real_time or given.endpoint else "virtual time"
     shape = given.shape
-    node = f"{given.settings.node_name} (cpu {shape.cpu}, memory {shape.memory}, pods {shape.pods})"
+    offered = [f"cpu {shape.cpu}", f"memory {shape.memory}", f"pods {shape.pods}"]
+    offered += [f"{len(setup.model.devices)} {setup.model.resource}" for setup in given.devices]
+    node = f"{given.settings.node_name} ({', '.join(offered)})"
     what = f"{count} static pod" if asked.static else f"{count} pod"
     return f"{what}{'s' if count != 1 else ''} on {node}, {how}, {time}, seed {asked.seed}"
 

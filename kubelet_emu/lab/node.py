@@ -131,6 +131,8 @@ class Node:
         self._kubelet_scope: trio.CancelScope | None = None
         self._kubelet_done = trio.Event()
         self._created = False
+        self._zero_seconds: float | None = None
+        self.fleet: DeviceFleet | None = None
 
     # -- life --
 
@@ -201,7 +203,7 @@ class Node:
         )
         self._stack.push_async_callback(self._end_kubelet)
         await self._start_kubelet(up_for_seconds=UP_FOR_SECONDS if options.warm_up else 0.0)
-        await self._start_devices(options)
+        await self.add_devices(options.devices)
         await self._start_drivers(options)
         if options.warm_up:
             # Where a pod's creation falls between the kubelet's ticks is chance; here the seed's.
@@ -264,25 +266,6 @@ class Node:
                 return UnixServer(path)
 
         await self._nursery.start(runtime.serve, make)
-
-    async def _start_devices(self, options: NodeOptions) -> None:
-        """Run the plugins; a warmed-up node has them in its status already."""
-        self.fleet: DeviceFleet | None = None
-        if not options.devices:
-            return
-        from kubelet_emu.lab.node_devices import make_fleet
-
-        self.fleet = make_fleet(
-            options.devices, self.plugin_wires, self.settings.root_dir, self.clock, self.randoms
-        )
-        await self._nursery.start(self.fleet.run)
-        if options.warm_up:
-            with trio.move_on_after(READY_WAIT_SECONDS):
-                await self.fleet.wait_registered()
-                while not all(self._listed(plugin.resource) for plugin in self.fleet.plugins):
-                    await self.clock.sleep(0.01)
-            if not options.static:
-                await self.kubelet.reporter.report()
 
     async def _start_drivers(self, options: NodeOptions) -> None:
         """Run DRA drivers, and what gives their devices to claims."""
@@ -442,6 +425,36 @@ class Node:
 
     # -- what a person does --
 
+    def begin(self, zero_seconds: float) -> None:
+        """Call a time of the clock 0: that of the trace and of all that is to happen to devices."""
+        self._zero_seconds = zero_seconds
+        self.recorder.start(zero_seconds=zero_seconds)
+        if self.fleet is not None:
+            self.fleet.begin(zero_seconds)
+
+    async def add_devices(self, setups: "Sequence[PluginSetup]") -> None:
+        """Run plugins beside the kubelet; a warmed-up node has their devices in its status afterwards.
+
+        Raises ``CallerError`` for plugins that cannot be made, and on a node that has plugins already.
+        """
+        if not setups:
+            return
+        if self.fleet is not None:
+            raise CallerError([Problem("the node has device plugins already")])
+        from kubelet_emu.lab.node_devices import make_fleet
+
+        self.fleet = make_fleet(setups, self.plugin_wires, self.settings.root_dir, self.clock, self.randoms)
+        if self._zero_seconds is not None:
+            self.fleet.begin(self._zero_seconds)
+        await self._nursery.start(self.fleet.run)
+        if self.options.warm_up:
+            with trio.move_on_after(READY_WAIT_SECONDS):
+                await self.fleet.wait_registered()
+                while not all(self._listed(plugin.resource) for plugin in self.fleet.plugins):
+                    await self.clock.sleep(0.01)
+            if not self.options.static:
+                await self.kubelet.reporter.report()
+
     def apply(self, pod: Pod | Mapping[str, Any]) -> Pod:
         """Create a pod on this node, as ``kubectl apply`` does; gives it back as stored.
 
@@ -452,7 +465,7 @@ class Node:
         if not self._created:
             self._created = True
             # Time 0 is when the request set out, as in the recordings; the object exists a little later.
-            self.recorder.start(zero_seconds=self.clock.elapsed_seconds() - self._request_seconds())
+            self.begin(self.clock.elapsed_seconds() - self._request_seconds())
         obj = {**given, "spec": spec}
         metadata = {"namespace": "default", **given.get("metadata", {})}
         self.recorder.action("create", pod=metadata.get("name"), object={**obj, "metadata": metadata})

@@ -69,7 +69,10 @@ def shape_with(shape: NodeShape, setups: Sequence[PluginSetup]) -> NodeShape:
 def make_fleet(
     setups: Sequence[PluginSetup], wires: PluginWires, root_dir: str, clock: NodeClock, randoms: Randoms
 ) -> DeviceFleet:
-    """All plugins of a node; raises ``CallerError`` for those that cannot be made."""
+    """All plugins of a node; raises ``CallerError`` for those that cannot be made.
+
+    Their health over time counts from the moment that the node calls the beginning.
+    """
     try:
         return DeviceFleet(
             setups,
@@ -77,6 +80,7 @@ def make_fleet(
             clock=clock,
             randoms=randoms,
             places=Places.below(root_dir),
+            hold_changes=True,
         )
     except DeviceProblem as error:
         problems = [Problem(text, place) for place, text in error.problems]

@@ -29,6 +29,7 @@ from kubelet_emu.api.manifests import LoadedInput, load, load_text
 from kubelet_emu.api.types import Pod
 from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.errors import CallerError, Problem
+from kubelet_emu.lab.annotated import annotated_devices
 from kubelet_emu.lab.checks import CheckResult, evaluate
 from kubelet_emu.lab.invariants import Verdict
 from kubelet_emu.lab.log_lines import InstanceLog
@@ -50,6 +51,8 @@ Duration = str | float
 
 WITHIN_SECONDS = 1800.0
 """How long ``advance(until=...)`` waits unless told otherwise."""
+
+_REFERRED_TO = ("ConfigMap", "Secret", "ResourceClaim", "ResourceClaimTemplate")
 
 JOIN_SECONDS = 30.0
 """How long closing waits for the node's thread."""
@@ -180,7 +183,9 @@ class Session:
         """Create pods, as ``kubectl apply`` does: a pod, its JSON form, a path of manifests, or YAML text.
 
         A text is taken for YAML if it has more than one line. ConfigMaps and Secrets beside the pods are
-        created first. Raises ``CallerError`` with all problems, where known with file and line.
+        created first, as are ResourceClaims, and a node without device plugins gets those that manifests
+        ask for (``kubelet_emu.lab.annotated``). Raises ``CallerError`` with all problems, where known with
+        file and line.
         """
         if isinstance(what, str | os.PathLike):
             text = os.fspath(what)
@@ -191,14 +196,17 @@ class Session:
 
     def _apply_loaded(self, loaded: LoadedInput) -> tuple[Pod, ...]:
         check_input(loaded, gates=self._options.settings.gates).raise_problems()
+        setups = annotated_devices(loaded.objects)
 
-        def create(node: Node) -> tuple[Pod, ...]:
+        async def create(node: Node) -> tuple[Pod, ...]:
+            if node.fleet is None:
+                await node.add_devices(setups)
             for item in loaded.objects:
-                if item.kind in ("ConfigMap", "Secret"):
+                if item.kind in _REFERRED_TO:
                     node.apply_object(item.json)
             return tuple(node.apply(item.json) for item in loaded.objects if item.kind == "Pod")
 
-        return self._call(create)
+        return self._await(create)
 
     def delete(self, name: str, *, namespace: str = "default", grace_seconds: int | None = None) -> None:
         """Delete a pod, as ``kubectl delete`` does; raises ``CallerError`` if there is none."""

@@ -38,7 +38,7 @@ class StaticPods:
         """Put a pod's manifest into the folder and say so, as a file system's notification would."""
         node = self._node
         if not self._written:
-            node.recorder.start(zero_seconds=node.clock.elapsed_seconds())
+            node.begin(node.clock.elapsed_seconds())
             node.files.make_dirs(self._folder)
         self._written += 1
         obj: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", **manifest}

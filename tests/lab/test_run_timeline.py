@@ -199,6 +199,39 @@ def test_a_pull_shows_on_the_container_that_needs_it():
     assert [s.what for s in lane(made.end(5.0), "two").segments] == ["waiting", "pulling"]
 
 
+def test_devices_have_a_lane_with_their_health():
+    def held(**health):
+        shown = [{"resourceID": device, "health": word} for device, word in health.items()]
+        return {"allocatedResourcesStatus": [{"name": "v.com/gpu", "resources": shown}]}
+
+    made = TraceMaker().add(
+        "decision",
+        0.5,
+        machine="devicemanager",
+        inputs={"container": "main", "resource": "v.com/gpu"},
+        outcome={"devices": ["a", "b"]},
+    )
+    made.start(1.0, "main")
+    made.show(2.0, "Running", main=held(a="Healthy", b="Healthy"))
+    made.show(4.0, "Running", main=held(a="Healthy", b="Unhealthy"))
+    made.show(6.0, "Running", main=held(a="Healthy", b="Healthy"))
+    made.show(8.0, "Succeeded", main=held(a="Healthy", b="Healthy"))
+    found = lane(made.end(9.0), "v.com/gpu").segments
+    assert [(s.what, s.begins, s.start, s.end) for s in found] == [
+        ("devices", "2", 0.5, 4.0),
+        ("devices-unhealthy", "1 of 2", 4.0, 6.0),
+        ("devices", "2", 6.0, 8.0),
+    ]
+    assert [each.name for each in pod_lanes(made.end(9.0), "p").lanes] == [
+        "pod",
+        "sandbox",
+        "v.com/gpu",
+        "main",
+    ]
+    assert "2≡≡" in drawn(made.end(9.0))
+    assert "1 of 2" in drawn(made.end(9.0))
+
+
 def test_an_action_from_outside_is_marked():
     made = TraceMaker().start(1.0, "main").add("action", 5.0, do="delete")
     assert "▼delete" in drawn(made.end(9.0))

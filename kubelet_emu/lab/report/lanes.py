@@ -24,6 +24,8 @@ What: TypeAlias = Literal[
     "waiting",
     "pulling",
     "failed",
+    "devices",
+    "devices-unhealthy",
 ]
 ContainerKind: TypeAlias = Literal["init", "sidecar", "regular", "ephemeral"]
 
@@ -122,6 +124,10 @@ class _Reader:
         self.sandboxes: dict[str, list[Any]] = {}
         self.failed_sandboxes: list[tuple[float, float]] = []
         self.phases: list[tuple[float, str, bool]] = []
+        self.held: dict[str, dict[str, dict[str, bool]]] = {}
+        """Devices by resource and container: the ids, and whether each is healthy."""
+        self.devices: dict[str, list[tuple[float, int, int]]] = {}
+        """By resource, when what the pod holds changed: how many devices, and how many of them unhealthy."""
         self.marks: list[Mark] = []
         self.first = 0.0
         self.last = 0.0
@@ -172,6 +178,7 @@ class _Reader:
         if not self.phases or self.phases[-1][1:] != (record["phase"], ready):
             self.phases.append((at, record["phase"], ready))
         shown: Mapping[str, Any]
+        self._health(at, record["containers"], ended=record["phase"] in ("Succeeded", "Failed"))
         for name, shown in record["containers"].items():
             container = self._container(name, shown["kind"])
             reason = shown.get("reason", "") if shown["state"] == "waiting" else "-"
@@ -202,6 +209,36 @@ class _Reader:
         elif record["machine"] == "kuberuntime.backoff" and outcome.get("wait"):
             container = self._container(record["inputs"]["container"])
             container.backoff.append((record["t"], float(outcome.get("delaySeconds", 0.0))))
+        elif record["machine"] == "devicemanager" and outcome.get("devices"):
+            inputs: Mapping[str, Any] = record["inputs"]
+            held = self.held.setdefault(inputs["resource"], {})
+            held[inputs["container"]] = dict.fromkeys(outcome["devices"], True)
+            self._holds(record["t"], inputs["resource"])
+
+    def _health(self, at: float, containers: Mapping[str, Mapping[str, Any]], *, ended: bool) -> None:
+        """Take devices and their health from a status; a pod that has ended holds none."""
+        if ended:
+            for resource in self.held:
+                self.held[resource] = {}
+                self._holds(at, resource)
+            return
+        for name, shown in containers.items():
+            for entry in shown.get("allocatedResourcesStatus") or ():
+                resource, devices = str(entry.get("name", "")), entry.get("resources") or ()
+                found = {str(one.get("resourceID", "")): one.get("health") == "Healthy" for one in devices}
+                if found:
+                    self.held.setdefault(resource, {})[name] = found
+                    self._holds(at, resource)
+
+    def _holds(self, at: float, resource: str) -> None:
+        healthy: dict[str, bool] = {}
+        for devices in self.held[resource].values():
+            for device, good in devices.items():
+                healthy[device] = good and healthy.get(device, True)
+        now = len(healthy), sum(not good for good in healthy.values())
+        points = self.devices.setdefault(resource, [])
+        if not points or points[-1][1:] != now:
+            points.append((at, *now))
 
     def _cri(self, record: Record) -> None:
         method, at = record["m"], record["t"]
@@ -271,6 +308,9 @@ def pod_lanes(trace: Trace, pod: str) -> PodLanes:
         Lane("pod", "", _phase_segments(reader, end)),
         Lane("sandbox", "", _sandbox_segments(reader, end)),
     ]
+    lanes += [
+        Lane(resource, "", _device_segments(points, end)) for resource, points in reader.devices.items()
+    ]
     lanes += [Lane(c.name, c.kind, _container_segments(c, end)) for c in reader.containers.values()]
     shown = tuple(evolve(lane, segments=tuple(s for s in lane.segments if s.start < end)) for lane in lanes)
     return PodLanes(pod, reader.first, end, shown, tuple(mark for mark in reader.marks if mark.at <= end))
@@ -303,6 +343,16 @@ def _sandbox_segments(reader: _Reader, end: float) -> tuple[Segment, ...]:
         number = label.rpartition("#")[2]
         until = end if stopped is None else stopped
         segments.append(Segment("sandbox", at, until, begins=f"#{number}", open=stopped is None))
+    return tuple(segments)
+
+
+def _device_segments(points: Iterable[tuple[float, int, int]], end: float) -> tuple[Segment, ...]:
+    """What a pod holds of one resource: the number at the beginning, then each change of health."""
+    segments: list[Segment] = []
+    for at, until, (count, unhealthy) in _spans(((at, now) for at, *now in points), end):
+        if count:
+            what: What = "devices-unhealthy" if unhealthy else "devices"
+            segments.append(Segment(what, at, until, f"{unhealthy} of {count}" if unhealthy else str(count)))
     return tuple(segments)
 
 

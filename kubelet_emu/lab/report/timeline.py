@@ -1,4 +1,4 @@
-"""The picture of a pod's life: one lane each for the pod, its sandboxes and every container. (pure)
+"""The picture of a pod's life: one lane each for the pod, its sandboxes, devices and containers. (pure)
 
 Time runs from left to right, not to scale: where much happens there is more room. Lanes that do not fit the
 width go on in a further band below.
@@ -49,6 +49,8 @@ UNICODE = Glyphs(
         "waiting": "·",
         "pulling": "░",
         "failed": "╳",
+        "devices": "≡",
+        "devices-unhealthy": "≢",
     },
     good="✓",
     bad="✗",
@@ -70,6 +72,8 @@ ASCII = Glyphs(
         "waiting": ".",
         "pulling": ":",
         "failed": "!",
+        "devices": "#",
+        "devices-unhealthy": "%",
     },
     good="+",
     bad="x",
@@ -91,6 +95,8 @@ _STYLES: Mapping[What, Style] = {
     "waiting": "dim",
     "pulling": "wait",
     "failed": "bad",
+    "devices": "good",
+    "devices-unhealthy": "bad",
 }
 _MEANINGS: Mapping[What, str] = {
     "ready": "running and ready",
@@ -100,6 +106,8 @@ _MEANINGS: Mapping[What, str] = {
     "waiting": "waiting",
     "pulling": "pulling its image",
     "failed": "failed to start",
+    "devices": "holds so many devices",
+    "devices-unhealthy": "holds devices of which so many are unhealthy",
 }
 _KINDS = {"init": "init", "sidecar": "sidecar", "regular": "", "ephemeral": "ephemeral", "": ""}
 
