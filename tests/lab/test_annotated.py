@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """Devices that a manifest asks for: presets, files beside it, mistakes, and a node that gets them late."""
 
 import pytest

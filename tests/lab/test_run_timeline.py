@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """The picture of a pod's life: what it shows, that it fits, and how it looks.
 
 Goal: a person reads off what happened. Method: pictures of stored and hand-made traces against texts
