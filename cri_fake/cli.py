@@ -14,6 +14,7 @@ Examples:
 \b
   cri-fake serve --socket ./cri.sock --latency zero --exit trainer#0=88@30s
   cri-fake serve --socket ./cri.sock --root / --pod-cidr 127.64.0.0/12
+  cri-fake serve --socket ./cri.sock --profile cri-o --faults 'PullImage: 1*error(UNKNOWN, "no route")'
 """
 
 
@@ -57,6 +58,27 @@ def main() -> None:
     show_default=True,
     help="Time of containers runs N times as fast as the wall clock; the kubelet must do so too.",
 )
+@click.option(
+    "--profile",
+    default="containerd-2",
+    metavar="NAME",
+    show_default=True,
+    help="Whom to resemble where runtimes differ: containerd-2, containerd-1.6 or cri-o.",
+)
+@click.option(
+    "--faults", default="", metavar="PLAN", help="Such as 'StartContainer: 2*off -> 1*error(UNAVAILABLE)'."
+)
+@click.option(
+    "--script",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Commands of 'ctl', one a line, at times.",
+)
+@click.option(
+    "--control",
+    metavar="PATH",
+    help="Socket for 'cri-fake ctl'. Default: the runtime's, with .ctl at its end.",
+)
 def serve(
     socket: str,
     root: str | None,
@@ -66,6 +88,10 @@ def serve(
     exits: tuple[str, ...],
     behaviour: str | None,
     rate: float,
+    profile: str,
+    faults: str,
+    script: str | None,
+    control: str | None,
 ) -> None:
     """Serve the runtime and image services until interrupted."""
     from cri_fake import serving  # after --help, which need not load it
@@ -78,19 +104,83 @@ def serve(
             latency=latency,
             pod_cidr=pod_cidr,
             exits=exits,
-            behaviour_text=None if behaviour is None else Path(behaviour).read_text(encoding="utf-8"),
+            behaviour_text=_text(behaviour),
             behaviour_file=behaviour or "",
             rate=rate,
+            profile=profile,
+            faults=faults,
+            script_text=_text(script) or "",
+            script_file=script or "",
+            control=control,
         )
         serving.serve_until_interrupted(options, say=lambda text: click.echo(text, err=True))
     except serving.CannotServe as problem:
         click.echo(f"cri-fake: {problem}", err=True)
         sys.exit(2)
-    except (OSError, UnicodeDecodeError) as problem:
-        click.echo(f"cri-fake: cannot read {behaviour or socket}: {problem}", err=True)
-        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _text(file: str | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        click.echo(f"cri-fake: cannot read {file}: {problem}", err=True)
+        sys.exit(2)
+
+
+_CTL_EXAMPLES = """\b
+Examples:
+  cri-fake ctl --socket /tmp/cri/cri.sock status
+  cri-fake ctl --socket /tmp/cri/cri.sock 'StartContainer: 2*off -> 1*error(UNAVAILABLE)'
+  cri-fake ctl --socket /tmp/cri/cri.sock 'GetContainerEvents: duplicate'
+  cri-fake ctl --socket /tmp/cri/cri.sock lose-reply RunPodSandbox x2
+  cri-fake ctl --socket /tmp/cri/cri.sock latency RunPodSandbox 0.1..0.5
+  cri-fake ctl --socket /tmp/cri/cri.sock oom web/main
+  cri-fake ctl --socket /tmp/cri/cri.sock crash runtime down 5s
+\b
+Faults of calls:
+  error METHOD CODE ["TEXT"] [xN]          delay METHOD SECONDS [xN]
+  hang METHOD [SECONDS] [xN]               lose-reply METHOD [SECONDS|CODE] [xN]
+  duplicate METHOD [xN]                    METHOD: TERM -> TERM
+  faults                                   faults clear
+\b
+Behind the kubelet's back:
+  signal POD/CONTAINER N                   oom POD/CONTAINER
+  kill-sandbox POD                         stop-sandbox POD
+  crash runtime [lose-state] [down TIME]   reboot node [lose-state] [down TIME]
+\b
+Knobs:
+  latency METHOD SECONDS|SPREAD|xN|default slow processes xN TIME
+  disk full|ok                             network not-ready|ready
+  registry down|up                         registry down TIME
+\b
+Spreads: 0.1..0.5 evenly   ~0.2 exponentially   0.2+-0.05 normally
+"""
+
+
+@main.command(epilog=_CTL_EXAMPLES, context_settings={"ignore_unknown_options": True})
+@click.option("--socket", required=True, metavar="PATH", help="The runtime's socket.")
+@click.option("--control", metavar="PATH", help="Its control socket, where that was moved.")
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND…", type=click.UNPROCESSED)
+def ctl(socket: str, control: str | None, words: tuple[str, ...]) -> None:
+    """Change a running runtime: faults, latencies, knobs, kills, restarts."""
+    import json
+
+    from cri_fake.control.server import ask
+
+    path = control or f"{socket}.ctl"
+    try:
+        answer = ask(path, " ".join(words).replace("\n", " "))
+    except OSError as problem:
+        click.echo(f"cri-fake: no runtime answers on {path}: {problem}", err=True)
+        sys.exit(2)
+    if not answer["ok"]:
+        click.echo(f"cri-fake: {answer['error']}", err=True)
+        sys.exit(1)
+    click.echo(json.dumps(answer["result"], indent=2, sort_keys=True))
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ class ContainerOps:
             raise not_found(f'failed to find sandbox id "{sandbox_prefix}"', rule="CRI-052")
         advance_sandbox(sandbox, SandboxEvent.USE)
         check_container(world, sandbox, config, sandbox_config)
+        world.disk.check("failed to create containerd container: failed to create snapshot")
         container_id = world.new_id()
         name = container_name(config, sandbox_config)
         try:

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+from node_host.faults import Draw, Spread
+
 __all__ = [
     "MEASURED",
     "ZERO",
@@ -21,6 +23,7 @@ __all__ = [
     "MeasuredLatency",
     "Quantiles",
     "SlowedLatency",
+    "ToldLatency",
     "ZeroLatency",
     "make_latency",
 ]
@@ -165,6 +168,28 @@ class SlowedLatency:
 
     def transfer(self, size_bytes: int) -> float:
         return self._inner.transfer(size_bytes) * self._factor
+
+
+class ToldLatency:
+    """Another source, with methods whose times were told: seconds or a spread, or a factor.
+
+    ``told`` may be changed at any time. What a pull moves takes its time on top.
+    """
+
+    def __init__(self, source: Latency, draw: Draw) -> None:
+        self.source = source
+        self._draw = draw
+        self.told: dict[str, float | Spread] = {}
+        self.factors: dict[str, float] = {}
+
+    def draw(self, method: str, variant: str = "") -> float:
+        told = self.told.get(method)
+        if told is None:
+            return self.source.draw(method, variant) * self.factors.get(method, 1.0)
+        return told.seconds(self._draw) if isinstance(told, Spread) else told
+
+    def transfer(self, size_bytes: int) -> float:
+        return self.source.transfer(size_bytes) * self.factors.get("PullImage", 1.0)
 
 
 LatencyModel = str

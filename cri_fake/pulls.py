@@ -14,6 +14,7 @@ __all__ = ["ImageOps"]
 _CRI_ERRORS = ("RegistryUnavailable", "SignatureValidationFailed")
 """Errors that CRI names; a runtime that knows them says them first, which is how a kubelet tells them."""
 
+
 _LONGEST_PULL_SECONDS = 24 * 3600.0
 _REGISTRY_ADDRESS = "192.0.2.80:443"
 """Of a registry that is down, in the text of the failure."""
@@ -62,6 +63,7 @@ class ImageOps:
         world = self._world
         reference = parse_reference(text)
         told = self._told(text, reference, pod)
+        world.disk.check(f'failed to pull and unpack image "{reference}": failed to extract layer')
         if told is not None and told.duration_seconds is not None:
             await world.spend(min(told.duration_seconds, _LONGEST_PULL_SECONDS))
         if told is not None and told.failure is not None:

@@ -13,6 +13,7 @@ afterwards. Nothing is asked of the operating system: clock, chance, files and n
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -21,10 +22,11 @@ import trio
 from cri_fake.behaviours import Behaviours
 from cri_fake.catalogue import PRELOADED, Catalogue
 from cri_fake.containers import ContainerOps
+from cri_fake.disk import Disk
 from cri_fake.events import EventHub
 from cri_fake.execs import ExecOps
 from cri_fake.image_service import ImageService
-from cri_fake.latency import ZERO, Latency, SlowedLatency
+from cri_fake.latency import ZERO, Latency, SlowedLatency, ToldLatency
 from cri_fake.lists import Reader
 from cri_fake.network import DEFAULT_POD_CIDR, Ipam
 from cri_fake.observe import DaemonChanged, Observer, RuntimeFact
@@ -39,14 +41,18 @@ from cri_fake.store.faults import Refused, not_found
 from cri_fake.store.sandboxes import Sandbox
 from cri_fake.world import World
 from node_host.clock import NodeClock
+from node_host.faults import Draw, FaultPlan
 from node_host.files import Files
 from node_host.net import Net
 from node_host.randoms import Randoms
-from trio_grpc import Server
+from trio_grpc import Handler, Server
+from trio_grpc.server_faults import ServerFaults, with_faults
 
 __all__ = ["DEFAULT_HOST_IP", "FakeRuntime"]
 
 DEFAULT_HOST_IP = "192.0.2.10"
+RESTART_SECONDS = 1.0
+"""How long the daemon is down after a fault has killed it."""
 
 
 def _ignore(_: RuntimeFact) -> None:
@@ -58,7 +64,7 @@ class FakeRuntime:
 
     ``observer`` is told of process starts and exits; ``programs`` are Python programs by name or path;
     ``pod_cidr`` is one range or two of different families, ``host_ip`` the address of host-network pods;
-    ``preloaded`` are images present from the start.
+    ``preloaded`` are images present from the start; ``faults`` are injected into the calls that are served.
     """
 
     def __init__(
@@ -77,11 +83,12 @@ class FakeRuntime:
         preloaded: tuple[str, ...] = PRELOADED,
         programs: Mapping[str, Program] | None = None,
         host_ip: str = DEFAULT_HOST_IP,
+        faults: FaultPlan | None = None,
     ) -> None:
         self._latency = latency
         self._world = World(
             clock=clock,
-            files=files,
+            disk=Disk(files),
             net=net,
             ids=randoms.stream("cri_fake.ids"),
             latency=latency,
@@ -106,7 +113,13 @@ class FakeRuntime:
         execs = ExecOps(self._world, self._containers)
         self._service = RuntimeService(self._world, self._sandboxes, self._containers, execs, reader)
         self._image_service = ImageService(self._world, self._images)
+        self._handlers: tuple[Handler, ...] = (self._service, self._image_service)
+        self._faults: ServerFaults | None = None
+        if faults is not None:
+            self._faults = ServerFaults(faults, self._crash_soon)
+            self._handlers = tuple(with_faults(handler, self._faults) for handler in self._handlers)
         self._stack: AsyncExitStack | None = None
+        self._nursery: trio.Nursery | None = None
         self._up = trio.Event()
         self._up.set()
         self._down = trio.Event()
@@ -116,9 +129,9 @@ class FakeRuntime:
         self._served = False
 
     @property
-    def handlers(self) -> tuple[RuntimeService, ImageService]:
+    def handlers(self) -> tuple[Handler, ...]:
         """What a server serves: the runtime service and the image service."""
-        return self._service, self._image_service
+        return self._handlers
 
     @property
     def world(self) -> World:
@@ -130,6 +143,7 @@ class FakeRuntime:
         self._stack = AsyncExitStack()
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._containers.adopt(nursery)
+        self._nursery = nursery
         self._stack.callback(self._containers.adopt, None)
         self._stack.callback(nursery.cancel_scope.cancel)
         return self
@@ -188,6 +202,11 @@ class FakeRuntime:
         self._down.set()
         await self._closed.wait()
 
+    def _crash_soon(self) -> None:
+        """A call is told to kill the daemon: it is started again after a moment, as by systemd."""
+        if self._nursery is not None and self.daemon_up:
+            self._nursery.start_soon(partial(self.restart, down_seconds=RESTART_SECONDS))
+
     async def restart(self, *, down_seconds: float = 0.0) -> None:
         """Bring the daemon back after ``down_seconds``; ends it first if it still runs.
 
@@ -201,6 +220,11 @@ class FakeRuntime:
         self._up.set()
         if self._served:
             await self._listening.wait()
+
+    @property
+    def faults(self) -> FaultPlan | None:
+        """The plan of faults, if there is to be one; its rules can be replaced at any time."""
+        return self._faults.plan if self._faults is not None else None
 
     async def power_off(self, *, forget: bool = False) -> None:
         """Take the whole node down: the daemon, all processes, all sandboxes. ``restart`` brings it back.
@@ -237,6 +261,12 @@ class FakeRuntime:
     def set_pace(self, factor: float) -> None:
         """Let every step that takes time take ``factor`` times as long as at first; 1 is as at first."""
         self._world.latency = self._latency if factor == 1.0 else SlowedLatency(self._latency, factor)
+
+    def told_latencies(self, draw: Draw) -> ToldLatency:
+        """Where times of single methods can be told; ``draw`` is the chance of those that are spread."""
+        if not isinstance(self._latency, ToldLatency):
+            self._latency = self._world.latency = ToldLatency(self._latency, draw)
+        return self._latency
 
     def ready_sandbox(self, pod: str, namespace: str | None = None) -> Sandbox:
         """The newest READY sandbox of a pod.

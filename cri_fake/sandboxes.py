@@ -77,6 +77,7 @@ class SandboxOps:
             text = f'failed to get sandbox runtime: no runtime for "{handler}" is configured'
             raise Refused(Kind.UNKNOWN, text, rule="CRI-021")
         _check_user_namespace(config)
+        world.disk.check("failed to create sandbox root directory")
         name = sandbox_name(config.metadata)
         sandbox_id = world.new_id()
         try:

@@ -14,10 +14,15 @@ from attrs import frozen
 
 from cri_fake.behaviour_file import parse_behaviours
 from cri_fake.behaviours import BehaviourProblem, Behaviours, parse_exit
+from cri_fake.control.commands import CommandProblem, Timed, parse_script
+from cri_fake.control.desk import Desk
+from cri_fake.control.server import play, serve_control
 from cri_fake.latency import make_latency
+from cri_fake.profile import CONTAINERD_2, PROFILES, Profile
 from cri_fake.runtime import FakeRuntime
 from cri_fake.store.faults import Refused
 from node_host.clock import NodeClock, shared_epoch_ns
+from node_host.faults import Draw, FaultPlan, FaultSyntaxError
 from node_host.files import DiskFiles
 from node_host.loop import Pace, run
 from node_host.net import LoopbackNet
@@ -45,6 +50,13 @@ class ServeOptions:
     behaviour_file: str = ""
     rate: float = 1.0
     """Seconds of the runtime per second of the machine."""
+    profile: str = CONTAINERD_2.name
+    faults: str = ""
+    """The plan of faults to begin with."""
+    script_text: str = ""
+    script_file: str = ""
+    control: str | None = None
+    """Path of the control socket; None for ``socket`` + ``.ctl``."""
 
 
 def behaviours_from(options: ServeOptions) -> Behaviours:
@@ -68,6 +80,33 @@ def behaviours_from(options: ServeOptions) -> Behaviours:
     return told
 
 
+@frozen
+class _Told:
+    """What of the options has to be read before anything is served."""
+
+    behaviours: Behaviours
+    faults: FaultPlan
+    script: tuple[Timed, ...]
+    profile: Profile
+
+
+def _read(options: ServeOptions, draw: Draw) -> _Told:
+    behaviours = behaviours_from(options)
+    try:
+        faults = FaultPlan.parse(options.faults, draw=draw)
+    except FaultSyntaxError as problem:
+        raise CannotServe(f"--faults: {problem}") from None
+    try:
+        script = parse_script(options.script_text)
+    except CommandProblem as problem:
+        raise CannotServe(f"--script: {options.script_file}: {problem}") from None
+    profile = PROFILES.get(options.profile)
+    if profile is None:
+        known = ", ".join(PROFILES)
+        raise CannotServe(f"--profile: {options.profile!r} is not known: use one of {known}")
+    return _Told(behaviours, faults, script, profile)
+
+
 def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM. ``say`` gets a line once the socket is there.
 
@@ -75,14 +114,16 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
         CannotServe: an option is wrong or the socket cannot be made.
         KeyboardInterrupt: after SIGINT.
     """
-    behaviours = behaviours_from(options)
     seed = secrets.randbits(63) if options.seed is None else options.seed
     randoms = Randoms(seed)
     try:
         latency = make_latency(options.latency, randoms.stream)
     except ValueError as problem:
         raise CannotServe(f"--latency: {problem}") from None
+    draw = randoms.stream("cri_fake.faults").random
+    told = _read(options, draw)
     socket = Path(options.socket).absolute()
+    control = options.control or f"{options.socket}.ctl"
     with ExitStack() as stack:
         root = options.root
         if root is None:
@@ -99,14 +140,19 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
                         randoms=randoms,
                         files=DiskFiles(str(root)),
                         net=LoopbackNet(nursery),
-                        behaviours=behaviours,
+                        behaviours=told.behaviours,
                         latency=latency,
                         pod_cidr=options.pod_cidr,
+                        profile=told.profile,
+                        faults=told.faults,
                     )
                 except Refused as problem:
                     raise CannotServe(f"--pod-cidr: {problem.text}") from None
                 async with runtime:
                     await nursery.start(runtime.serve, lambda: UnixServer(options.socket))
+                    desk = Desk(runtime, draw)
+                    await nursery.start(serve_control, control, desk)
+                    nursery.start_soon(play, told.script, desk, clock.sleep_until, say)
                     say(f"serving CRI v1 on unix://{socket}, node files in {root}, seed {seed}")
                     with trio.open_signal_receiver(signal.SIGTERM) as signals:
                         async for _ in signals:

@@ -6,6 +6,7 @@ from attrs import define, field
 
 from cri_fake.behaviours import Behaviours
 from cri_fake.catalogue import Catalogue
+from cri_fake.disk import Disk
 from cri_fake.events import EventHub, EventType, PodEvent
 from cri_fake.latency import Latency
 from cri_fake.network import Ipam
@@ -30,7 +31,7 @@ class World:
     """Shared state; all but ``behaviours`` and the knobs at the end is fixed for the runtime's life."""
 
     clock: NodeClock
-    files: Files
+    disk: Disk
     net: Net
     ids: Random
     latency: Latency
@@ -53,6 +54,11 @@ class World:
     _by_sandbox: dict[str, dict[str, None]] = field(factory=dict[str, dict[str, None]])
     _last_stamp_ns: int = 0
     _last_pid: int = _FIRST_PID
+
+    @property
+    def files(self) -> Files:
+        """The files of the node, as far as the disk has room."""
+        return self.disk.files
 
     def unique_now_ns(self) -> int:
         """The time of day, later than every such time before: no two objects share a created_at (CRI-016)."""

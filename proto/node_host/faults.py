@@ -6,7 +6,9 @@
     term    = [count "*"] action            without a count, for ever: only the last term of a rule
     action  = "off"                         no fault
             | "error(" code ["," text] ")"  answered with this code; the peer never sees the request
-            | "delay(" seconds ")"          handed over that much later
+            | "delay(" seconds ")"          handed over that much later; seconds may be spread: ``0.1..0.5``
+                                            evenly, ``~0.2`` exponentially with that mean, ``0.2+-0.05``
+                                            normally with that deviation, never below 0
             | "hang" ["(" seconds ")"]      never seen by the peer, never answered (or UNAVAILABLE after
                                             seconds)
             | "lost" ["(" code [text] ")"]  done by the peer, but the answer is lost: never answered, or this
@@ -27,12 +29,28 @@ Faults that come at a moment of a run, and what happens beside the wire, are wri
 ``node_host.plan``, which may hold such a rule.
 """
 
+import math
 import re
+from collections.abc import Callable
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-__all__ = ["CODES", "Fault", "FaultPlan", "FaultSyntaxError", "Rule", "Term", "parse"]
+__all__ = [
+    "CODES",
+    "Draw",
+    "Fault",
+    "FaultPlan",
+    "FaultSyntaxError",
+    "Rule",
+    "Spread",
+    "Term",
+    "parse",
+    "parse_spread",
+]
+
+Draw = Callable[[], float]
+"""A number from 0 (included) to 1 (excluded), another one each time."""
 
 FaultKind = Literal["off", "error", "delay", "hang", "lost", "duplicate", "crash", "crash-after"]
 
@@ -70,6 +88,34 @@ class FaultSyntaxError(ValueError):
     """
 
 
+@frozen
+class Spread:
+    """Seconds that differ from time to time: ``even`` from ``low`` to ``high``, ``exponential`` with the mean
+    ``low``, ``normal`` round ``low`` with the deviation ``high`` and cut off at 0.
+    """
+
+    shape: Literal["even", "exponential", "normal"]
+    low: float
+    high: float = 0.0
+
+    def seconds(self, draw: Draw | None) -> float:
+        """One value; without chance the middle one."""
+        if self.shape == "even":
+            return self.low + (self.high - self.low) * (0.5 if draw is None else draw())
+        if self.shape == "exponential":
+            return -self.low * math.log(1.0 - (0.5 if draw is None else draw()))
+        if draw is None:
+            return self.low
+        # Box and Muller's way to a normal value.
+        radius = math.sqrt(-2.0 * math.log(1.0 - draw()))
+        return max(self.low + self.high * radius * math.cos(2.0 * math.pi * draw()), 0.0)
+
+    def __str__(self) -> str:
+        if self.shape == "exponential":
+            return f"~{_plain(self.low)}"
+        return f"{_plain(self.low)}{'..' if self.shape == 'even' else '+-'}{_plain(self.high)}"
+
+
 @frozen(kw_only=True)
 class Fault:
     """What happens to one call."""
@@ -80,10 +126,12 @@ class Fault:
     details: str = ""
     seconds: float = 0.0
     """How long ``delay`` waits; after how long ``hang`` and ``lost`` end in UNAVAILABLE, 0 for never."""
+    spread: Spread | None = None
+    """Where ``delay`` waits differently each time; ``FaultPlan.next`` turns it into ``seconds``."""
 
     def __str__(self) -> str:
         if self.kind == "delay":
-            return f"delay({_plain(self.seconds)})"
+            return f"delay({self.spread or _plain(self.seconds)})"
         if self.kind in ("hang", "lost") and self.seconds:
             return f"{self.kind}({_plain(self.seconds)})"
         if self.kind == "crash-after":
@@ -131,11 +179,15 @@ class Rule:
 
 
 class FaultPlan:
-    """Rules with the count of calls each has seen. ``str()`` gives the text that makes it anew."""
+    """Rules with the count of calls each has seen. ``str()`` gives the text that makes it anew.
 
-    def __init__(self, rules: "tuple[Rule, ...] | list[Rule]" = ()) -> None:
+    ``draw`` is where delays that are spread take their chance; without it they are the middle ones.
+    """
+
+    def __init__(self, rules: "tuple[Rule, ...] | list[Rule]" = (), *, draw: Draw | None = None) -> None:
         self.rules = tuple(rules)
         self._seen = [0] * len(self.rules)
+        self._draw = draw
         self.active = bool(self.rules)
         """Whether a call may still meet a fault. Calls need not be counted where it is False."""
 
@@ -163,9 +215,15 @@ class FaultPlan:
             self._seen = [self._seen[at] for at in kept]
 
     @classmethod
-    def parse(cls, text: str) -> "FaultPlan":
+    def parse(cls, text: str, *, draw: Draw | None = None) -> "FaultPlan":
         """The plan written in ``text``. Raises FaultSyntaxError."""
-        return cls(parse(text))
+        return cls(parse(text), draw=draw)
+
+    def replace(self, rules: tuple[Rule, ...]) -> None:
+        """Go on with other rules, which count the calls from now on."""
+        self.clear()
+        for rule in rules:
+            self.add(rule)
 
     def next(self, method: str) -> Fault | None:
         """Count a call of ``method`` and say what is to happen to it; None for nothing."""
@@ -177,6 +235,8 @@ class FaultPlan:
                 found = found or fault
         if found is None:
             self.active = any(map(self._lasting, range(len(self.rules))))
+        if found is not None and found.spread is not None:
+            return evolve(found, seconds=found.spread.seconds(self._draw))
         return found
 
     def __str__(self) -> str:
@@ -247,7 +307,10 @@ def _plain(seconds: float) -> str:
 def _fault(action: str, arguments: list[str] | None, rule: str) -> Fault:
     given = arguments or []
     if action in ("hang", "lost") and len(given) == 1 and given[0][:1].isdigit():
-        return Fault(kind="hang" if action == "hang" else "lost", seconds=_seconds(given, rule, action))
+        seconds = _seconds(given[0])
+        if seconds is None:
+            raise _wrong(rule, f"{action} takes seconds from 0 to {MAX_COUNT}; write {action}(0.5)")
+        return Fault(kind="hang" if action == "hang" else "lost", seconds=seconds)
     if action == "error" or (action == "lost" and arguments is not None):
         if not 1 <= len(given) <= 2 or not given[0]:
             raise FaultSyntaxError(
@@ -257,7 +320,16 @@ def _fault(action: str, arguments: list[str] | None, rule: str) -> Fault:
             raise _wrong(rule, f"{given[0]!r} is no gRPC code; one of {', '.join(CODES)}")
         return Fault(kind="error" if action == "error" else "lost", code=given[0], details="".join(given[1:]))
     if action == "delay":
-        return Fault(kind="delay", seconds=_seconds(given, rule))
+        found = parse_spread(",".join(given))
+        if found is None:
+            raise _wrong(
+                rule,
+                f"delay takes seconds from 0 to {MAX_COUNT}; write delay(0.5), or spread delay(0.1..0.5), "
+                "delay(~0.2), delay(0.2+-0.05)",
+            )
+        if isinstance(found, Spread):
+            return Fault(kind="delay", spread=found)
+        return Fault(kind="delay", seconds=found)
     if action == "crash" and arguments is not None:
         if given != ["after"]:
             raise FaultSyntaxError(
@@ -273,14 +345,27 @@ def _fault(action: str, arguments: list[str] | None, rule: str) -> Fault:
     raise _wrong(rule, f"{action!r} is no action; one of {_ACTIONS}")
 
 
-def _seconds(given: list[str], rule: str, action: str = "delay") -> float:
+def parse_spread(text: str) -> float | Spread | None:
+    """Seconds as ``delay`` takes them: a number, or how they are spread; None for anything else."""
+    text = text.strip()
+    if text.startswith("~"):
+        mean = _seconds(text[1:])
+        return None if mean is None else Spread("exponential", mean)
+    for mark, shape in (("..", "even"), ("+-", "normal")):
+        if mark in text:
+            low, high = (_seconds(part) for part in text.split(mark, 1))
+            if low is None or high is None or (shape == "even" and high < low):
+                return None
+            return Spread("even" if shape == "even" else "normal", low, high)
+    return _seconds(text)
+
+
+def _seconds(text: str) -> float | None:
     try:
-        seconds = float(given[0]) if len(given) == 1 else -1.0
+        seconds = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds <= MAX_COUNT:
-        raise _wrong(rule, f"{action} takes seconds from 0 to {MAX_COUNT}; write {action}(0.5)")
-    return seconds
+        return None
+    return seconds if 0.0 <= seconds <= MAX_COUNT else None
 
 
 def _arguments(text: str) -> list[str]:

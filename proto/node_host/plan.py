@@ -121,7 +121,7 @@ class WireFault:
         if fault.kind == "error":
             details = f' "{fault.details}"' if fault.details else ""
             return f"error {rule.method} {fault.code}{details}{times}"
-        if fault.kind == "delay":
+        if fault.kind == "delay" and fault.spread is None:
             return f"delay {rule.method} {seconds_text(fault.seconds)}{times}"
         if fault.kind == "duplicate":
             return f"duplicate {rule.method}{times}"

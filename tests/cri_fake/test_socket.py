@@ -1,3 +1,4 @@
+# pyright: basic, reportOptionalMemberAccess=false
 """The runtime as other programs meet it: a socket, plain grpcio, a process of its own."""
 
 import signal
@@ -170,6 +171,23 @@ def test_odd_bytes_in_names_and_labels_at_their_limits(client):
     )
 
 
+def test_ctl_changes_a_running_runtime(client, served):
+    def ctl(*words):
+        return CliRunner().invoke(main, ["ctl", "--socket", str(served[0]), *words])
+
+    assert '"daemon": "up"' in ctl("status").output
+    told = ctl('Status: 1*error(UNAVAILABLE, "gone away")')
+    assert told.exit_code == 0, told.output
+    call = ("Status", cri.StatusRequest(), cri.StatusResponse)
+    assert client.code(*call) == "UNAVAILABLE"
+    assert len(client(*call).status.conditions) == 2
+    assert ctl("faults", "clear").output == '{\n  "faults": ""\n}\n'
+    wrong = ctl("disk", "half")
+    assert (wrong.exit_code, wrong.output) == (1, "cri-fake: 'disk half': write disk full or ok\n")
+    assert ctl("restart", "runtime", "down", "100ms").exit_code == 0
+    assert client("Version", cri.VersionRequest(), cri.VersionResponse).version == "0.1.0"
+
+
 def test_socket_is_private(served):
     path = served[0]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -189,6 +207,9 @@ def test_live_socket_is_not_taken(served):
         (["--root", "/no/such/folder"], "--root: /no/such/folder is not a folder: make it first"),
         (["--pod-cidr", "10.0.0.0/31"], "--pod-cidr: pod CIDR 10.0.0.0/31 has no room for a pod"),
         (["--behaviour", "/no/such/file"], "cannot read /no/such/file"),
+        (["--script", "/no/such/file"], "cannot read /no/such/file"),
+        (["--script", "/dev/null", "--faults", "Exec hang"], "--faults: rule 'Exec hang': no ':'"),
+        (["--profile", "docker"], "--profile: 'docker' is not known: use one of containerd-2"),
     ],
 )
 def test_misuse_says_what_to_do(tmp_path, options, says):

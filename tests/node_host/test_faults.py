@@ -1,5 +1,7 @@
-# pyright: basic, reportArgumentType=false
+# pyright: basic, reportArgumentType=false, reportOptionalMemberAccess=false
 """The grammar of faults: what it means, what it refuses and with which words."""
+
+import random
 
 import pytest
 from hypothesis import given
@@ -73,6 +75,9 @@ def test_nothing_is_a_plan():
         ("A: delay(nan)", "delay takes seconds"),
         ("A: delay(1, 2)", "delay takes seconds"),
         ("A: delay(soon)", "delay takes seconds"),
+        ("A: delay(0.5..0.1)", "spread delay(0.1..0.5)"),
+        ("A: delay(~)", "delay takes seconds"),
+        ("A: delay(1+-x)", "delay takes seconds"),
         ("A: 0*hang", "'0' is no count; write a number from 1 to 1000000000"),
         ("A: -1*hang", "'-1' is no count"),
         ("A: x*hang", "'x' is no count"),
@@ -108,6 +113,37 @@ CODED = st.builds(
 PLAIN = st.sampled_from(["off", "hang", "lost", "duplicate", "crash", "crash-after"]).map(
     lambda kind: Fault(kind=kind)
 )
+
+
+def test_delays_are_spread_as_told():
+    plan = FaultPlan.parse(
+        "A: delay(0.1..0.5); B: delay(~0.2); C: delay(0.2+-0.05)", draw=random.Random(1).random
+    )
+    assert str(plan) == "A: delay(0.1..0.5); B: delay(~0.2); C: delay(0.2+-0.05)"
+    drawn = {name: [plan.next(name).seconds for _ in range(2000)] for name in "ABC"}
+    assert all(0.1 <= seconds < 0.5 for seconds in drawn["A"])
+    assert len(set(drawn["A"])) > 1900
+    for name, mean in (("A", 0.3), ("B", 0.2), ("C", 0.2)):
+        assert sum(drawn[name]) / 2000 == pytest.approx(mean, rel=0.1)
+    assert min(drawn["B"]) < 0.01
+    assert max(drawn["B"]) > 0.8
+    assert 0.0 <= min(drawn["C"]) < 0.1
+
+
+def test_without_chance_a_spread_is_its_middle():
+    plan = FaultPlan.parse("A: delay(1..3); B: delay(0.2+-9); C: delay(~1)")
+    assert [plan.next(name).seconds for name in "ABC"] == [2.0, 0.2, pytest.approx(0.693, abs=0.001)]
+    assert FaultPlan.parse("A: delay(0.1+-9)", draw=lambda: 0.4999).next("A").seconds == 0.0
+
+
+def test_other_rules_count_from_their_beginning():
+    plan = FaultPlan.parse("A: 1*off -> 1*hang")
+    assert plan.next("A") is None
+    plan.replace(parse("A: 1*off -> 1*lost; B: 1*lost"))
+    assert kinds(plan, "A", 3) == [None, "lost", None]
+    assert kinds(plan, "B", 2) == ["lost", None]
+
+
 DELAYS = st.integers(0, 1000).map(lambda eighths: Fault(kind="delay", seconds=eighths / 8))
 FAULTS = st.one_of(CODED, PLAIN, DELAYS)
 TERMS = st.tuples(
