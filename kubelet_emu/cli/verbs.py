@@ -17,6 +17,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "kubelet_emu.cli.explain",
         "Tell the story of a run, one decision at a time.",
     ),
+    "fuzz": (
+        "kubelet_emu.cli.fuzz",
+        "Search for pods and faults that break an invariant, and make them small.",
+    ),
     "serve": ("kubelet_emu.cli.serve", "Serve a node in real time until stopped."),
     "timeline": ("kubelet_emu.cli.timeline", "Draw a run as an SVG picture, or several above each other."),
     "view": ("kubelet_emu.cli.view", "Write a page to step through a run in the browser."),

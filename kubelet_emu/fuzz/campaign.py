@@ -21,8 +21,8 @@ Transition = tuple[str, str, str]
 class Campaign:
     """A space of cases. Example ``n`` of a campaign is always the same case.
 
-    ``focus`` and ``faults`` are those of ``kubelet_emu.strategies``. Bugs and fixes change what is run, not what is
-    drawn. ``twice`` runs each example twice and takes two different traces for a violation.
+    ``focus`` and ``faults`` are those of ``kubelet_emu.strategies``. Bugs and fixes change what is run, not
+    what is drawn. ``twice`` runs each example twice and takes two different traces for a violation.
     """
 
     seed: int = 0
@@ -99,7 +99,7 @@ class Tally:
 
 
 def broken_by(outcome: Outcome) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """The invariants that an outcome breaks, in the order of breaking, with text and rules of the first time."""
+    """The invariants that an outcome breaks, in the order of breaking, with text and rules."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for finding in outcome.violations:
         found.setdefault(finding.invariant, (finding.text, finding.rules))

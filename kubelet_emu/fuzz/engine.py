@@ -1,11 +1,12 @@
 """Runs examples of a campaign in this process, and shrinks one of them.
 
-Hypothesis draws the cases (from ``source``) and shrinks them. Judging a case is a pure function, so the shrinker may
-try what it likes; what it has tried is remembered, and its runs are bounded.
+Hypothesis draws the cases (from ``source``) and shrinks them. Judging a case is a pure function, so the
+shrinker may try what it likes; what it has tried is remembered, and its runs are bounded.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from attrs import evolve, frozen
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,7 +18,7 @@ from kubelet_emu.fuzz.source import BACKEND, Examples
 from kubelet_emu.sim import Case, Outcome, run_case
 from kubelet_emu.strategies import cases
 
-__all__ = ["SHRINK_RUNS_MAX", "SHRINK_SECONDS", "Stretch", "draw_case", "explore", "judge", "shrink"]
+__all__ = ["SHRINK_RUNS_MAX", "SHRINK_SECONDS", "Stretch", "draw_cases", "explore", "judge", "shrink"]
 
 SHRINK_RUNS_MAX = 2_000
 """Most runs that shrinking one case may take."""
@@ -25,6 +26,9 @@ SHRINK_SECONDS = 90.0
 """Most wall seconds that shrinking one case may take."""
 NOT_ONE_TRACE = "one-seed-one-trace"
 """Stands for an invariant where the same case gave two traces."""
+
+_ALL_CHECKS = cast("list[HealthCheck]", list(HealthCheck))
+"""Examples are slow on purpose, and what they depend on is drawn."""
 
 Broken = Mapping[str, tuple[str, tuple[str, ...]]]
 
@@ -54,7 +58,9 @@ def judge(case: Case, *, twice: bool = False) -> tuple[Outcome, Broken]:
     return outcome, broken
 
 
-def _drive(campaign: Campaign, first: int, count: int, test: Callable[[Case], None], *, shrinks: bool) -> None:
+def _drive(
+    campaign: Campaign, first: int, count: int, test: Callable[[Case], None], *, shrinks: bool
+) -> None:
     """Have Hypothesis run ``test`` on ``count`` examples from number ``first`` on, and shrink a failure."""
     source = cases(
         focus=campaign.focus,
@@ -73,7 +79,7 @@ def _drive(campaign: Campaign, first: int, count: int, test: Callable[[Case], No
         phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
         report_multiple_bugs=False,
         print_blob=False,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=_ALL_CHECKS,
     )
     Examples.seed, Examples.number = campaign.seed, first
 
@@ -86,16 +92,16 @@ def _drive(campaign: Campaign, first: int, count: int, test: Callable[[Case], No
         return
 
 
-def draw_case(campaign: Campaign, number: int) -> Case:
-    """The example of that number."""
+def draw_cases(campaign: Campaign, first: int, count: int) -> tuple[Case, ...]:
+    """The examples from number ``first`` on, not run."""
     drawn: list[Case] = []
 
     def keep(case: Case) -> None:
         if Examples.drawing:
             drawn.append(case)
 
-    _drive(campaign, number, 1, keep, shrinks=False)
-    return drawn[0]
+    _drive(campaign, first, count, keep, shrinks=False)
+    return tuple(drawn)
 
 
 def explore(campaign: Campaign, first: int, count: int, until: float | None = None) -> Stretch:
@@ -129,7 +135,9 @@ class _Bounds:
 class _Judge:
     """Whether cases break one invariant; remembers, counts, and in the end says no."""
 
-    def __init__(self, invariant: str, bounds: _Bounds, *, twice: bool, tell: Callable[[int, Case], None]) -> None:
+    def __init__(
+        self, invariant: str, bounds: _Bounds, *, twice: bool, tell: Callable[[int, Case], None]
+    ) -> None:
         self._invariant, self._bounds, self._twice, self._tell = invariant, bounds, twice, tell
         self._known: dict[str, bool] = {}
         self._begun = time.perf_counter()
@@ -168,8 +176,8 @@ def shrink(
     seconds_max: float = SHRINK_SECONDS,
     tell: Callable[[int, Case], None] = lambda runs, case: None,
 ) -> Found:
-    """The smallest case that breaks the same invariant: Hypothesis shrinks what was drawn, then fields are taken out
-    of the manifest one after the other. ``tell`` hears of each smaller case.
+    """The smallest case that breaks the same invariant: Hypothesis shrinks what was drawn, then fields are
+    taken out of the manifest one after the other. ``tell`` hears of each smaller case.
     """
     judged = _Judge(found.invariant, _Bounds(runs_max, seconds_max), twice=campaign.twice, tell=tell)
     best = found.case
@@ -189,6 +197,11 @@ def shrink(
         _, broken = judge(best, twice=campaign.twice)
         text, rules = broken[found.invariant]
     return evolve(
-        found, case=best, text=text, rules=rules, original=found.case, runs=judged.runs, seconds=judged.seconds
+        found,
+        case=best,
+        text=text,
+        rules=rules,
+        original=found.case,
+        runs=judged.runs,
+        seconds=judged.seconds,
     )
-

@@ -1,13 +1,14 @@
 """Spreads a campaign over processes, and stops at the first violation.
 
-Stretches of examples are handed to an executor: this process, a pool of spawned processes, or a Dask cluster. The
-result does not depend on which: stretches are numbered, and of several violations that of the lowest example counts.
+Stretches of examples are handed to an executor: this process, a pool of spawned processes, or a Dask cluster.
+The result does not depend on which: stretches are numbered, and of several violations that of the lowest
+example counts.
 """
 
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
@@ -57,8 +58,8 @@ def hunt(
 ) -> Hunt:
     """Search until something breaks or a limit is reached. ``tell`` hears of progress.
 
-    ``scheduler`` is the address of a Dask scheduler; ``jobs`` is then the number of stretches in flight. Raises
-    ``CallerError`` for a scheduler that is not there, and for limits that make no sense.
+    ``scheduler`` is the address of a Dask scheduler; ``jobs`` is then the number of stretches in flight.
+    Raises ``CallerError`` for a scheduler that is not there, and for limits that make no sense.
     """
     if not 1 <= limits.examples <= EXAMPLES_MAX:
         raise CallerError([Problem(f"must be from 1 to {EXAMPLES_MAX}", path="--examples")])
@@ -137,7 +138,7 @@ def _fan_out(
 
 
 @contextmanager
-def _executor(jobs: int, scheduler: str) -> Iterator[Executor]:
+def _executor(jobs: int, scheduler: str) -> Generator[Executor]:
     if scheduler:
         yield from _dask(scheduler)
         return
@@ -155,7 +156,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _dask(scheduler: str) -> Iterator[Executor]:
+def _dask(scheduler: str) -> Generator[Executor]:
     try:
         from dask import distributed  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
     except ImportError:

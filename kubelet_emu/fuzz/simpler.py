@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve
 
 from kubelet_emu.sim.case import Case, Step
-from node_host.steps import seconds_text
+from node_host.plan import seconds_text
 
 __all__ = ["describe", "simpler_cases", "simplified"]
 
@@ -106,7 +106,9 @@ def _simpler_specs(spec: Manifest) -> Iterable[Manifest]:
         for number, container in enumerate(containers):
             for simpler in _simpler_containers(container, kind):
                 yield {**spec, kind: list(_with(containers, number, simpler))}
-    mounted = any("volumeMounts" in one for kind in ("initContainers", "containers") for one in spec.get(kind, ()))
+    mounted = any(
+        "volumeMounts" in one for kind in ("initContainers", "containers") for one in spec.get(kind, ())
+    )
     if "volumes" in spec and not mounted:
         yield _without(spec, "volumes")
 
@@ -134,9 +136,9 @@ def _simpler_containers(container: Manifest, kind: str) -> Iterable[Manifest]:
 
 def _simpler_commands(container: Manifest, kind: str) -> Iterable[Manifest]:
     command = list(container["command"])
-    plain = [_PLAIN] if "restartPolicy" in container or kind == "containers" else [_ENDS]
-    for simpler in plain:
-        if len(simpler[-1]) < len(command[-1]):
+    sidecar = kind == "initContainers" and container.get("restartPolicy") == "Always"
+    for simpler in (_PLAIN, _ENDS) if sidecar or kind == "containers" else (_ENDS,):
+        if len(simpler[-1]) < len(command[-1]) and command != _PLAIN:
             yield {**container, "command": simpler}
     parts = str(command[-1]).split("; ")
     if command[:2] == ["sh", "-c"] and len(parts) > 1 and "{" not in command[-1]:

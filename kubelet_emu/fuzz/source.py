@@ -1,8 +1,9 @@
 """Where generated choices come from: one random stream an example, so that a number alone fixes an example.
 
-Hypothesis' own source mutates what it has drawn and mixes in constants that it finds in the source files around;
-both make an example depend on what was drawn before it and on where the program lies. Here example ``n`` of seed
-``s`` is the same alone, in a batch, in another process and on another machine. Shrinking is Hypothesis' own.
+Hypothesis' own source mutates what it has drawn and mixes in constants that it finds in the source files
+around; both make an example depend on what was drawn before it and on where the program lies. Here example
+``n`` of seed ``s`` is the same alone, in a batch, in another process and on another machine. Shrinking is
+Hypothesis' own.
 """
 
 from collections.abc import Generator

@@ -8,8 +8,8 @@
     @given(pods(focus="restart-all"))
     def test_my_controller(manifest): ...
 
-Everything generated is valid, and shrinks to manifests a person can read. Needs the extra ``kubelet-emu[fuzz]``.
-``docs/fuzzing.md`` has more.
+Everything generated is valid, and shrinks to manifests a person can read. Needs the extra
+``kubelet-emu[fuzz]``. ``docs/fuzzing.md`` has more.
 """
 
 from kubelet_emu.strategies.cases import cases

@@ -1,7 +1,7 @@
 """Small draws that the generators are made of. All shrink towards nothing special.
 
-They take ``draw`` instead of being strategies of their own: half of the time an example takes goes into layers of
-strategies.
+They take ``draw`` instead of being strategies of their own: half of the time an example takes goes into
+layers of strategies.
 """
 
 from collections.abc import Mapping, Sequence

@@ -55,7 +55,9 @@ FOCI: Mapping[str, Focus] = {
         devices=25,
         plan={"crash kubelet": 2, "signal": 2},
     ),
-    "restart-rules": Focus(text="policies and rules of single containers", own_policy=80, rules=80, restart_all=15),
+    "restart-rules": Focus(
+        text="policies and rules of single containers", own_policy=80, rules=80, restart_all=15
+    ),
     "devices": Focus(
         text="device plugins: allocation, health, restarts",
         devices=90,
@@ -70,7 +72,11 @@ FOCI: Mapping[str, Focus] = {
         plan={"delete": 10, "stop-sandbox": 2, "kill-sandbox": 2},
     ),
     "init": Focus(
-        text="init containers and sidecars", init=85, sidecar=75, startup=50, plan={"kill-sandbox": 2, "reboot": 2}
+        text="init containers and sidecars",
+        init=85,
+        sidecar=75,
+        startup=50,
+        plan={"kill-sandbox": 2, "reboot": 2},
     ),
     "probes": Focus(text="probes and what follows from them", liveness=60, readiness=45, startup=55),
     "kubelet-restart": Focus(

@@ -1,4 +1,4 @@
-"""Generators of plans: what goes wrong during a run and what users do, in the lines of ``node_host.steps``."""
+"""Generators of plans: what goes wrong during a run and what users do, in the lines of ``node_host.plan``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -43,7 +43,9 @@ _METHODS = weighted(
 )
 _DEVICE_METHODS = one_of(("Allocate", "PreStartContainer", "GetPreferredAllocation", "Register"))
 _TRIGGER_METHODS = one_of(("StartContainer ", "CreateContainer ", "StopContainer ", "RunPodSandbox ", ""))
-_CODES = one_of(("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "NOT_FOUND", "INTERNAL", "RESOURCE_EXHAUSTED"))
+_CODES = one_of(
+    ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "NOT_FOUND", "INTERNAL", "RESOURCE_EXHAUSTED")
+)
 _TIMES = weighted({"": 6, " x2": 2, " x3": 1, " x10": 1})
 _DELAYS = one_of(("1s", "500ms", "3s", "10s"))
 _AWAY = one_of(("2s", "5s", "15s"))
@@ -169,7 +171,11 @@ def _plans(
 
 
 def plans(
-    documents: Sequence[Mapping[str, Any]], *, faults: str = "light", focus: str = "all", devices: bool = False
+    documents: Sequence[Mapping[str, Any]],
+    *,
+    faults: str = "light",
+    focus: str = "all",
+    devices: bool = False,
 ) -> "st.SearchStrategy[tuple[Step, ...]]":
     """Plans that fit these manifests, by time. ``devices`` has plugins and devices go wrong too.
 

@@ -1,7 +1,7 @@
 """Generators of valid Pods, as manifests: JSON form, only what was chosen, short names.
 
-Regular containers are called a, b …, init containers i, j …, sidecars s, t …; the pod is p. What a manifest does not
-say it leaves to the API's defaults, so that a shrunk one is a few lines.
+Regular containers are called a, b …, init containers i, j …, sidecars s, t …; the pod is p. What a manifest
+does not say it leaves to the API's defaults, so that a shrunk one is a few lines.
 """
 
 from collections.abc import Mapping
@@ -75,8 +75,12 @@ def _rules(focus: str) -> "st.SearchStrategy[list[dict[str, Any]]]":
 
 
 @cache
-def containers(*, name: str = "a", kind: str = "regular", focus: str = "all") -> "st.SearchStrategy[dict[str, Any]]":
-    """Containers of a kind: ``regular``, ``init`` or ``sidecar``. Raises ``CallerError`` for an unknown focus."""
+def containers(
+    *, name: str = "a", kind: str = "regular", focus: str = "all"
+) -> "st.SearchStrategy[dict[str, Any]]":
+    """Containers of a kind: ``regular``, ``init`` or ``sidecar``. Raises ``CallerError`` for an unknown
+    focus.
+    """
     chosen = focus_named(focus)
 
     @st.composite
@@ -173,9 +177,15 @@ def pods(*, name: str = "p", focus: str = "all") -> "st.SearchStrategy[dict[str,
     return pod()
 
 
-def _containers(draw: Draw, chosen: Focus, focus: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def _containers(
+    draw: Draw, chosen: Focus, focus: str
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Init containers and sidecars in a drawn order, and regular containers: at most three together."""
-    kinds = [kind for kind, percent in (("sidecar", chosen.sidecar), ("init", chosen.init)) if chance(draw, percent)]
+    kinds = [
+        kind
+        for kind, percent in (("sidecar", chosen.sidecar), ("init", chosen.init))
+        if chance(draw, percent)
+    ]
     if len(kinds) == 1 and chance(draw, 12):
         kinds.append(kinds[0])
     if len(kinds) > 1 and chance(draw, 50):

@@ -1,8 +1,8 @@
 """Generators of what containers do, as shell commands that read as stories.
 
 A script of a container that goes on is ``sleep 600`` or something that ends or changes before that; one of an
-init container ends. ``/v`` is the pod's volume: what a script leaves there, its next instance finds. ``/tmp/up``
-is what probes of the file kind look for.
+init container ends. ``/v`` is the pod's volume: what a script leaves there, its next instance finds.
+``/tmp/up`` is what probes of the file kind look for.
 """
 
 from functools import cache
@@ -19,7 +19,9 @@ VOLUME = "/v"
 UP_FILE = "/tmp/up"
 
 _FOREVER = "sleep 600 & wait"
-_TRAPS = weighted({"": 5, "trap 'exit 0' TERM; ": 6, "trap 'exit 1' TERM; ": 1, "trap 'sleep 3; exit 0' TERM; ": 1})
+_TRAPS = weighted(
+    {"": 5, "trap 'exit 0' TERM; ": 6, "trap 'exit 1' TERM; ": 1, "trap 'sleep 3; exit 0' TERM; ": 1}
+)
 _SECONDS = st.integers(0, 12)
 _SHORT_SECONDS = st.integers(0, 3)
 _CODES = weighted({0: 4, 1: 5, TRIGGER: 5, 137: 1})
@@ -33,9 +35,7 @@ def _sleep(seconds: int) -> str:
 
 
 @cache
-def scripts(
-    *, name: str = "a", trigger: bool = False, probed: bool = False
-) -> "st.SearchStrategy[str]":
+def scripts(*, name: str = "a", trigger: bool = False, probed: bool = False) -> "st.SearchStrategy[str]":
     """Scripts of regular containers and sidecars.
 
     ``name`` is what the script calls itself in the pod's volume, ``trigger`` makes the rule's exit code
@@ -79,7 +79,5 @@ def init_scripts(*, name: str = "i", trigger: bool = False) -> "st.SearchStrateg
     return script()
 
 
-probe_commands = one_of(
-    (["true"], ["test", "-f", UP_FILE], ["false"], ["sh", "-c", "sleep 2"])
-)
+probe_commands = one_of((["true"], ["test", "-f", UP_FILE], ["false"], ["sh", "-c", "sleep 2"]))
 """What exec probes run; the last one takes longer than a probe may by default."""
