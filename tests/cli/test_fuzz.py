@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """The fuzz verb: options, output, exit codes, the corpus."""
 
 import json

@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """A number fixes an example; stretches add up; the simplifier leaves only what is needed."""
 
 import pytest

@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """What is generated is valid, follows the grammar, and is rich enough to reach what matters."""
 
 import json
