@@ -40,6 +40,8 @@ Examples:
   kubelet-emu run jobs/ --until Succeeded       all manifests of a folder
   kubectl get pod x -o yaml | kubelet-emu run - a pod from standard input
   kubelet-emu run pod.yaml --exit 'train#0=1@30s' --expect 'final train.restartCount = 1'
+  kubelet-emu run worker.yaml --devices a100x8 --fail-device '#3@30s'
+  kubelet-emu run worker.yaml --against-recreate
   kubelet-emu run pod.yaml -o yaml              the final Pod objects and nothing else
 
 \b
@@ -74,6 +76,8 @@ class Asked:
     cri_endpoint: str
     static: bool
     real_host_paths: bool
+    against_recreate: bool
+    recreate_after: str
     logs: bool
     output: str
     trace: str | None
@@ -162,6 +166,19 @@ class Asked:
     help="Let hostPath volumes reach this machine's own files. Without it they lie in a private "
     "folder that is thrown away.",
 )
+@click.option(
+    "--against-recreate",
+    is_flag=True,
+    help="After a restart of a whole pod in place run it once more without that rule: the pod is deleted and "
+    "created again. Both ways are shown side by side, with the latencies assumed.",
+)
+@click.option(
+    "--recreate-after",
+    default="0s",
+    metavar="DURATION",
+    show_default=True,
+    help="What controller and scheduler take to put the next pod on the node, for --against-recreate.",
+)
 @click.option("--logs", is_flag=True, help="Show what the containers printed.")
 @click.option(
     "-o",
@@ -206,7 +223,12 @@ def run(asked: Asked) -> int:
         from kubelet_emu.cli.view import show_page
 
         err.write(f"page: {show_page(result.trace)}")
-    return exit_code(result)
+    compared = True
+    if asked.against_recreate and not result.signum:
+        from kubelet_emu.cli.against import compare_ways
+
+        compared = compare_ways(result, options, pods, given.recreate_after, out if table else None, err)
+    return exit_code(result) if compared else max(exit_code(result), EXIT_FAILED)
 
 
 def exit_code(result: "RunResult") -> int:
@@ -225,6 +247,7 @@ class _Given:
     told: "Behaviours"
     until: "Until"
     max_seconds: float | None
+    recreate_after: float
     endpoint: str
     expectations: "tuple[Expectation, ...]"
     devices: "tuple[PluginSetup, ...]"
@@ -259,10 +282,15 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     if asked.max_time is not None:
         text = asked.max_time
         max_seconds = collect.read(lambda: given.read_duration("--max-time", text), 0.0)
+    recreate_after = collect.read(lambda: given.read_duration("--recreate-after", asked.recreate_after), 0.0)
     endpoint = ""
     if asked.cri_endpoint:
         endpoint = collect.read(lambda: given.read_endpoint(asked.cri_endpoint), "")
         collect.read(lambda: _alone(asked), None)
+    if asked.against_recreate and asked.static:
+        collect.problems.append(
+            Problem("--against-recreate: nobody can delete a static pod", hint="leave --static away")
+        )
 
     def told_end(pod: str, container: str) -> bool:
         return told.for_instance(pod, container, 0).told_end
@@ -286,6 +314,7 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
         told=told,
         until=until,
         max_seconds=max_seconds,
+        recreate_after=recreate_after,
         endpoint=endpoint,
         expectations=expectations,
         devices=plugins,
@@ -307,7 +336,12 @@ def _expectations(asked: Asked, pods: "GivenPods", node_name: str) -> "tuple[Exp
 
 def _alone(asked: Asked) -> None:
     """Raises ``CallerError`` for options that only the built-in runtime understands."""
-    given = {"--exit": asked.exits, "--behaviour": asked.behaviour, "--static": asked.static}
+    given = {
+        "--exit": asked.exits,
+        "--behaviour": asked.behaviour,
+        "--static": asked.static,
+        "--against-recreate": asked.against_recreate,
+    }
     wrong = [name for name, value in given.items() if value]
     if wrong:
         hint = "leave --cri-endpoint away for it"

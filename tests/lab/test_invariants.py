@@ -1,3 +1,4 @@
+# pyright: basic
 """Invariants: each is broken by a trace written for it, and that breaks no other; all hold on recordings."""
 
 from pathlib import Path
@@ -410,6 +411,17 @@ def test_a_pod_of_the_same_name_starts_afresh():
     story.stop("main").stop_sandbox().snapshot("Failed", uid="u1", deleted=True)
     story.snapshot("Pending", uid="u2", counts={"main": 0}).sandbox().start("main")
     assert story.snapshot("Running", uid="u2", ip="ip-2").broken() == {}
+
+
+def test_late_news_of_a_finished_pod_do_not_end_its_successor():
+    story = Story().sandbox().start("main").snapshot("Failed", uid="u1")
+    story.stop("main").stop_sandbox().snapshot("Failed", uid="u1", deleted=True)
+    story.snapshot("Pending", uid="u2")
+    finished = {"state": "finished", "startedTerminating": True}
+    story.add("decision", machine="podworkers", rules=[], inputs={"update": "kill"}, outcome=finished)
+    assert story.sandbox().start("main").broken() == {}
+    story.add("decision", machine="podworkers", rules=[], inputs={"ran": "terminated"}, outcome=finished)
+    assert set(story.create("main", 1).broken()) == {"no-start-after-termination"}
 
 
 def test_another_uid_while_the_pod_is_there():

@@ -228,10 +228,12 @@ class World:
 
     def _decision(self, record: Record) -> list[Step]:
         outcome: Mapping[str, Any] = record.get("outcome", {})
-        if record["machine"] == "podworkers" and (
-            outcome.get("startedTerminating") or outcome.get("state") in ("terminated", "finished")
-        ):
-            self._pod(record).acknowledge(record)
+        if record["machine"] == "podworkers":
+            # Only what a worker did itself: late news of a finished pod may come when its successor is there.
+            done = "ran" in record.get("inputs", ()) and outcome.get("state") in ("terminated", "finished")
+            started = outcome.get("startedTerminating") and outcome.get("state") != "finished"
+            if started or done:
+                self._pod(record).acknowledge(record)
         elif record["machine"] == "devicemanager":
             pod = self._pod(record)
             steps = [Step(StepKind.ALLOCATING, pod, record)]
