@@ -21,7 +21,9 @@ from kubelet_emu.settings import KubeletSettings
 from kubelet_emu.sim.case import Case, Step
 from kubelet_emu.sim.exemptions import exempt
 from kubelet_emu.sim.injector import Injector
+from kubelet_emu.sim.liveness import Debts, owed
 from kubelet_emu.sim.outcome import Finding, Outcome, SimVerdict
+from kubelet_emu.sim.views import pod_views
 from kubelet_emu.trace.schema import Record, Trace
 from node_host.loop import put_back, run
 from node_host.order import make_order
@@ -30,6 +32,10 @@ __all__ = ["Reseed", "node_options", "run_case"]
 
 BROKEN = "no-failure"
 """Name of the finding that the program under test broke."""
+LIVENESS = "debts-paid"
+"""Name of the finding that something was still owed to a pod long after the last fault."""
+LOOK_SECONDS = 1.0
+KEPT_SECONDS = 4.0
 
 
 @frozen
@@ -47,14 +53,16 @@ def run_case(
     reseed: Reseed | None = None,
     sink: Callable[[str], object] | None = None,
     listener: Callable[[Record], object] | None = None,
+    liveness: bool = True,
 ) -> Outcome:
     """Run a case in a trio run of its own. The same arguments give the same outcome, byte for byte.
 
     ``stop_at_record`` ends the run with the first record whose ``seq`` is at least that. ``sink`` gets the
-    trace's lines, ``listener`` its records, as they are made. Raises ``CallerError`` for a case that cannot
-    be run as it is: a pod the API refuses, a device that is not there.
+    trace's lines, ``listener`` its records, as they are made. With ``liveness`` the run goes on after the
+    faults until the node owes its pods nothing any more (``kubelet_emu.sim.liveness``). Raises
+    ``CallerError`` for a case that cannot be run as it is: a pod the API refuses, a device that is not there.
     """
-    one = _Run(case, stop_at_record, reseed, sink, listener)
+    one = _Run(case, stop_at_record, reseed, sink, listener, liveness)
     order = one.order = make_order(case.schedule, case.seed, put_back)
     failure = ""
     try:
@@ -102,6 +110,16 @@ def _behaviours(given: Mapping[str, Any]) -> Behaviours | None:
         raise CallerError(problems) from None
 
 
+def _excused(case: Case) -> tuple[str, ...]:
+    """Containers that are told to be impossible to start."""
+    given: Mapping[str, Any] = case.behaviours.get("containers") or {}
+    found = [name for name, told in given.items() if told.get("startFailure") or told.get("imagePull")]
+    if case.behaviours.get("images"):
+        lists = ("initContainers", "containers", "ephemeralContainers")
+        found += [c["name"] for pod in case.pods for key in lists for c in pod["spec"].get(key) or ()]
+    return tuple(name.rpartition("/")[2].partition("#")[0] for name in found)
+
+
 class _Run:
     """One run from its start to its outcome."""
 
@@ -112,6 +130,7 @@ class _Run:
         reseed: Reseed | None,
         sink: Callable[[str], object] | None,
         listener: Callable[[Record], object] | None,
+        liveness: bool,
     ) -> None:
         self._case = case
         self._stop_at = stop_at_record
@@ -124,6 +143,8 @@ class _Run:
         self._pods: tuple[Mapping[str, Any], ...] = ()
         self._ended_seconds = 0.0
         self._extra: list[Finding] = []
+        self._liveness = liveness
+        self._debts_judged = 0
         self.order: Any = None
         names = [str(pod.get("metadata", {}).get("name", "")) for pod in case.pods]
         self._options = evolve(
@@ -145,6 +166,8 @@ class _Run:
                 await node.clock.sleep_until(node.recorder.zero_seconds + self._case.duration_seconds)
                 self._injector.heal()
                 await self._injector.settled()
+                if self._liveness:
+                    await self._pay(node)
                 self._finish(node)
                 nursery.cancel_scope.cancel()
 
@@ -160,6 +183,32 @@ class _Run:
                 problems.append(Problem(error.message, path="documents"))
         if problems:
             raise CallerError(problems)
+
+    async def _pay(self, node: Node) -> None:
+        """Let time pass until nothing is owed any more, and still is not some seconds later."""
+        debts, excused = Debts(), _excused(self._case)
+        restart_all = node.settings.gates.restart_all
+        settled_at: float | None = None
+        while True:
+            now = node.clock.elapsed_seconds()
+            found = [
+                debt
+                for view in pod_views(node)
+                for debt in owed(view, now_seconds=now, restart_all=restart_all, excused=excused)
+            ]
+            self._debts_judged += 1
+            if not debts.take(found, now_seconds=now):
+                if settled_at is not None and now >= settled_at + KEPT_SECONDS:
+                    break
+                settled_at = now if settled_at is None else settled_at
+                await node.clock.sleep(KEPT_SECONDS)
+            else:
+                await node.clock.sleep(LOOK_SECONDS)
+        last = node.recorder.records[-1]["seq"]
+        for debt in debts.overdue:
+            text = f"{debt.text}, {debt.bound_seconds:.0f} s after the last fault"
+            node.recorder.invariant(LIVENESS, pod=debt.pod, rules=(), message=text, evidence=[last])
+            self._extra.append(Finding(invariant=LIVENESS, record=last, text=text, pod=debt.pod))
 
     def _finish(self, node: Node) -> None:
         node.recorder.action("end")
@@ -203,7 +252,7 @@ class _Run:
         findings = [*self._extra]
         judged = 0
         if node is not None:
-            judged = sum(verdict.judged for verdict in node.monitor.verdicts())
+            judged = self._debts_judged + sum(verdict.judged for verdict in node.monitor.verdicts())
             for one in node.monitor.violations:
                 rule = exempt(one.invariant, one.message, trace.records, lifted=self._case.bugs)
                 findings.append(
