@@ -24,7 +24,7 @@ from cri_fake.logs import LogFile, log_path
 from cri_fake.observe import InstanceExited, InstanceStarted
 from cri_fake.process import ContainerProcesses, Program, Programs, StartFailed
 from cri_fake.signals import SIGKILL
-from cri_fake.store.containers import EXIT_CODE_LOST, Container, Event, Phase, WireState, advance
+from cri_fake.store.containers import Container, Event, Phase, WireState, advance
 from cri_fake.store.faults import Kind, Refused, not_found
 from cri_fake.store.images import Image
 from cri_fake.store.sandboxes import Event as SandboxEvent
@@ -86,17 +86,19 @@ class ContainerOps:
         world = self._world
         sandbox = world.sandboxes.find(sandbox_prefix)
         if sandbox is None:
-            raise not_found(f'failed to find sandbox id "{sandbox_prefix}"', rule="CRI-052")
+            raise world.unknown(f'failed to find sandbox id "{sandbox_prefix}"', rule="CRI-052")
         advance_sandbox(sandbox, SandboxEvent.USE)
         check_container(world, sandbox, config, sandbox_config)
         world.disk.check("failed to create containerd container: failed to create snapshot")
         container_id = world.new_id()
         name = container_name(config, sandbox_config)
         try:
-            world.container_names.reserve(name, container_id)
+            existing = await world.reserve(world.container_names, world.containers, name, container_id)
         except Refused as refused:
             hint = "check if another CreateContainer request is in progress"
             raise refused.wrapped(f'failed to reserve container name "{name}"; {hint}') from None
+        if existing is not None:
+            return existing
         try:
             container = await self._build(container_id, name, sandbox, config, sandbox_config)
         except BaseException:
@@ -197,6 +199,8 @@ class ContainerOps:
         try:
             self._update(container.id, Event.START_BEGIN)
         except Refused as refused:
+            if not world.profile.keeps_failed_start:
+                raise _not_created(container) from None
             raise refused.wrapped(f'failed to set starting state for container "{container.id}"') from None
         total = world.latency.draw("StartContainer")
         try:
@@ -204,6 +208,8 @@ class ContainerOps:
             live = self._launch(container)
         except Refused as refused:
             self._update(container.id, Event.START_FAIL, now_ns=world.clock.now_ns(), message=refused.text)
+            if not world.profile.keeps_failed_start:
+                self._forget(container)
             raise
         except BaseException:
             self._update(container.id, Event.START_UNDO)
@@ -258,8 +264,17 @@ class ContainerOps:
             raise Refused(Kind.UNKNOWN, failed.message, rule="CRI-042") from None
         opaque = not processes.resolve(argv, environment.get("PATH"), directory).emulated
         processes.programs = programs
+        profile = world.profile
         live = LiveContainer(
-            clock=world.clock, processes=processes, main=main, log=log, behaviour=behaviour, opaque=opaque
+            clock=world.clock,
+            processes=processes,
+            main=main,
+            log=log,
+            behaviour=behaviour,
+            opaque=opaque,
+            lost=Outcome(
+                exit_code=profile.lost_exit_code, signal=0, oom_killed=False, reason=profile.lost_reason
+            ),
         )
         self._live[container.id] = live
         return live
@@ -323,9 +338,7 @@ class ContainerOps:
             return
         live = self._live.get(container.id)
         if live is None:
-            self._update(
-                container.id, Event.EXIT, now_ns=self._world.clock.now_ns(), exit_code=EXIT_CODE_LOST
-            )
+            self._lost(container)
             return
         total = self._world.latency.draw("StopContainer")
         await self._world.spend(total * _STOP_SHARE)
@@ -337,6 +350,17 @@ class ContainerOps:
             live.send_signal(SIGKILL)
             await live.exited.wait()
         await self._world.spend(total * (1 - _STOP_SHARE))
+
+    def _lost(self, container: Container) -> None:
+        """Nobody knows what became of the process (CRI-045)."""
+        profile = self._world.profile
+        self._update(
+            container.id,
+            Event.EXIT,
+            now_ns=self._world.clock.now_ns(),
+            exit_code=profile.lost_exit_code,
+            reason=profile.lost_reason,
+        )
 
     async def kill(self, container_id: str) -> None:
         """SIGKILL a running container and wait for its exit; anything else is left alone (CRI-023)."""
@@ -377,9 +401,12 @@ class ContainerOps:
             self._update(container.id, Event.REMOVE_UNDO)
             raise
         advance(current, Event.REMOVE_DONE)
-        world.remove_container(container)
-        world.container_names.release(container.reserved_name)
-        world.publish(EventType.DELETED, container.id, container.sandbox_id)
+        self._forget(container)
+
+    def _forget(self, container: Container) -> None:
+        self._world.remove_container(container)
+        self._world.container_names.release(container.reserved_name)
+        self._world.publish(EventType.DELETED, container.id, container.sandbox_id)
 
     # Smaller calls -----------------------------------------------------------------------------------------
 
@@ -405,7 +432,9 @@ class ContainerOps:
         Raises:
             Refused: the container is unknown or not running, or the file cannot be made.
         """
-        container = self.find(prefix)
+        container = self._world.containers.find(prefix)
+        if container is None:
+            raise self._world.unknown(f'an error occurred when try to find container "{prefix}"')
         await self._world.pause("ReopenContainerLog")
         live = self._live.get(container.id)
         if live is None:
@@ -415,6 +444,12 @@ class ContainerOps:
     def image_of(self, container: Container) -> Image | None:
         """The container's image, None once it was removed."""
         return self._world.images.resolve(container.image_id)
+
+
+def _not_created(container: Container) -> Refused:
+    """How CRI-O refuses a second start (CRI-070)."""
+    state = "stopped" if container.state is WireState.EXITED else container.state.lower()
+    return Refused(Kind.UNKNOWN, f"container {container.id} is not in created state: {state}", rule="CRI-041")
 
 
 def _start_failure_text(why: str) -> str:

@@ -5,12 +5,13 @@ import trio
 from cri_fake.container_spec import container_environment
 from cri_fake.containers import ContainerOps
 from cri_fake.process import ProcessHandle, StartFailed
-from cri_fake.store.containers import WireState
+from cri_fake.profile import Profile
+from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Kind, Refused
 from cri_fake.world import World
 from k8s_proto import runtime_v1_pb2 as cri
 
-__all__ = ["ExecOps", "Output"]
+__all__ = ["ExecOps", "Output", "not_running"]
 
 _SHARE = 0.6
 """Part of the latency that passes before the command runs."""
@@ -36,6 +37,14 @@ class Output:
         into += kept
         self._room -= len(kept)
         self.dropped_bytes += len(data) - len(kept)
+
+
+def not_running(profile: Profile, container: Container) -> Refused:
+    """What each runtime says of a command in a container that does not run (CRI-070)."""
+    if profile.exec_stopped_is_not_found:
+        state = "stopped" if container.state is WireState.EXITED else container.state.lower()
+        return Refused(Kind.NOT_FOUND, f"container is not created or running: current state is {state}")
+    return Refused(Kind.UNKNOWN, f"container is in CONTAINER_{container.state} state", rule="CRI-070")
 
 
 class ExecOps:
@@ -65,7 +74,7 @@ class ExecOps:
             raise Refused(Kind.NOT_FOUND, f'failed to find container "{prefix}" in store: not found')
         live = self._containers.live(container.id)
         if container.state is not WireState.RUNNING or live is None:
-            raise Refused(Kind.UNKNOWN, f"container is in CONTAINER_{container.state} state", rule="CRI-070")
+            raise not_running(world.profile, container)
         if not argv:
             raise Refused(Kind.INVALID_ARGUMENT, "exec command must not be empty", rule="CRI-110")
         total = world.latency.draw("ExecSync")
@@ -91,6 +100,8 @@ class ExecOps:
             text = f'failed to start exec "{world.new_id()}": {failed.message}'
             raise Refused(Kind.UNKNOWN, text, rule="CRI-110") from None
         code = await _finish(process, timeout_seconds)
+        if code is None and not world.profile.exec_timeout_is_error:
+            return cri.ExecSyncResponse(stderr=b"command timed out", exit_code=-1)
         if code is None:
             text = f"timeout {timeout_seconds}s exceeded: context deadline exceeded"
             raise Refused(Kind.DEADLINE_EXCEEDED, text, rule="CRI-110")

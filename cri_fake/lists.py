@@ -89,7 +89,8 @@ class Reader:
         state = _WIRE.get(wanted.state.state) if wanted.HasField("state") else None
         self._container_items.keep_only(values)
         return [
-            self._container_items.get(value) or self._container_items.put(value, container_item(value))
+            self._container_items.get(value)
+            or self._container_items.put(value, container_item(value, self._world.profile))
             for value in values
             if (not exact or value.id == exact)
             and (not sandbox_id or value.sandbox_id == sandbox_id)
@@ -101,7 +102,11 @@ class Reader:
         """Raises Refused (NotFound)."""
         sandbox = self._sandbox_ops.find(prefix)
         info = sandbox_info(sandbox) if verbose else {}
-        return cri.PodSandboxStatusResponse(status=sandbox_status(sandbox), info=info)
+        reply = cri.PodSandboxStatusResponse(status=sandbox_status(sandbox), info=info)
+        if self._world.profile.times_pod_status:
+            reply.timestamp = self._world.clock.now_ns()
+            reply.containers_statuses.extend(map(self._status, self._world.containers_of(sandbox.id)))
+        return reply
 
     def container_status(self, prefix: str, *, verbose: bool) -> cri.ContainerStatusResponse:
         """Raises Refused (NotFound)."""
@@ -156,7 +161,7 @@ class Reader:
         """Raises Refused: NotFound, or the sandbox is not READY."""
         sandbox = self._world.sandboxes.find(prefix)
         if sandbox is None:
-            raise not_found(f"an error occurred when trying to find sandbox {prefix}")
+            raise self._world.unknown(f"an error occurred when trying to find sandbox {prefix}")
         if not sandbox.ready:
             text = f'failed to get metrics: sandbox container "{sandbox.id}" is not running'
             raise Refused(Kind.UNKNOWN, text, rule="CRI-132")

@@ -13,15 +13,12 @@ from cri_fake.behaviours import Behaviour
 from cri_fake.logs import LogFile
 from cri_fake.process import ContainerProcesses, ProcessHandle
 from cri_fake.signals import SIGKILL
-from cri_fake.store.containers import EXIT_CODE_LOST
 from node_host.clock import NodeClock
 
 __all__ = ["LiveContainer", "Outcome"]
 
 _SIGNAL_BASE = 128
 _OOM_EXIT_CODE = 137
-_LOST = "Unknown"
-"""What a runtime says of a process that was gone when it came up again (CRI-045)."""
 
 
 @frozen(kw_only=True)
@@ -36,7 +33,10 @@ class Outcome:
 
 
 class LiveContainer:
-    """The running side of one container; lives from a successful start until its exit is reported."""
+    """The running side of one container; lives from a successful start until its exit is reported.
+
+    ``lost`` is the end that is reported where a loss of power took the process (CRI-045).
+    """
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class LiveContainer:
         log: LogFile,
         behaviour: Behaviour,
         opaque: bool,
+        lost: Outcome,
     ) -> None:
         self._clock = clock
         self.processes = processes
@@ -54,6 +55,7 @@ class LiveContainer:
         self.log = log
         self.behaviour = behaviour
         self.opaque = opaque
+        self._lost_outcome = lost
         self.exited = trio.Event()
         self.started_at_seconds = clock.elapsed_seconds()
         self.ended_at_ns = 0
@@ -107,7 +109,7 @@ class LiveContainer:
                 nursery.start_soon(self._print_told_lines)
             outcome = await self._wait_for_end()
             if self._lost:
-                outcome = Outcome(exit_code=EXIT_CODE_LOST, signal=0, oom_killed=False, reason=_LOST)
+                outcome = self._lost_outcome
             nursery.cancel_scope.cancel()
         self.processes.kill_all()
         await self.main.wait()

@@ -134,20 +134,22 @@ def container_metadata(container: Container) -> cri.ContainerMetadata:
     return cri.ContainerMetadata(name=container.name, attempt=container.attempt)
 
 
-def container_item(container: Container) -> cri.Container:
+def container_item(container: Container, profile: Profile) -> cri.Container:
     """The entry of ListContainers; image is the spec given at creation (CRI-060)."""
-    return cri.Container(
+    item = cri.Container(
         id=container.id,
         pod_sandbox_id=container.sandbox_id,
         metadata=container_metadata(container),
         image=container.config.image,
         image_ref=container.image_id,
-        image_id=container.image_id,
         state=_STATES[container.state],
         created_at=container.created_at_ns,
         labels=container.config.labels,
         annotations=container.config.annotations,
     )
+    if profile.reports_image_id:
+        item.image_id = container.image_id
+    return item
 
 
 def container_status(container: Container, image: Image | None, profile: Profile) -> cri.ContainerStatus:
@@ -171,7 +173,7 @@ def container_status(container: Container, image: Image | None, profile: Profile
         exit_code=container.exit_code if ended else 0,
         image=spec,
         image_ref=image_ref,
-        image_id=container.image_id,
+        image_id=container.image_id if profile.reports_image_id else "",
         reason=container.reason,
         message=container.message,
         labels=container.config.labels,
@@ -179,7 +181,7 @@ def container_status(container: Container, image: Image | None, profile: Profile
         mounts=container.config.mounts,
         log_path=container.log_path,
     )
-    if container.resources is not None:
+    if container.resources is not None and profile.reports_resources:
         status.resources.linux.CopyFrom(container.resources)
     if profile.supplemental_groups_policy:
         status.user.linux.uid = container.uid

@@ -11,13 +11,14 @@ open call and answers Unavailable until ``restart``; processes live on meanwhile
 afterwards. Nothing is asked of the operating system: clock, chance, files and network are handed in.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import trio
+from google.protobuf.message import Message
 
 from cri_fake.behaviours import Behaviours
 from cri_fake.catalogue import PRELOADED, Catalogue
@@ -45,8 +46,10 @@ from node_host.faults import Draw, FaultPlan
 from node_host.files import Files
 from node_host.net import Net
 from node_host.randoms import Randoms
-from trio_grpc import Handler, Server
+from trio_grpc import Call, Handler, Method, Server
+from trio_grpc.method import unknown_path
 from trio_grpc.server_faults import ServerFaults, with_faults
+from trio_grpc.wrapping import wrapped
 
 __all__ = ["DEFAULT_HOST_IP", "FakeRuntime"]
 
@@ -57,6 +60,25 @@ RESTART_SECONDS = 1.0
 
 def _ignore(_: RuntimeFact) -> None:
     return
+
+
+def _without(handler: Handler, missing: frozenset[str]) -> Handler:
+    """The handler of a runtime whose CRI is older: some methods are unknown to it."""
+
+    def wrap(method: Method[Any, Any], serve: Callable[..., Any]) -> Callable[..., Any]:
+        if method.name not in missing:
+            return serve
+
+        async def refuse(request: Message, call: Call) -> Message:
+            raise unknown_path(method.path)
+
+        async def refuse_stream(request: Message, call: Call) -> AsyncIterator[Message]:
+            raise unknown_path(method.path)
+            yield request
+
+        return refuse_stream if method.streaming else refuse
+
+    return wrapped(handler, wrap)
 
 
 class FakeRuntime:
@@ -104,6 +126,7 @@ class FakeRuntime:
         self._sandboxes = SandboxOps(
             self._world,
             kill=self._containers.kill,
+            stop=self._containers.stop,
             remove=self._containers.remove,
             forget=self._containers.forget_pod,
         )
@@ -114,6 +137,8 @@ class FakeRuntime:
         self._service = RuntimeService(self._world, self._sandboxes, self._containers, execs, reader)
         self._image_service = ImageService(self._world, self._images)
         self._handlers: tuple[Handler, ...] = (self._service, self._image_service)
+        if profile.missing_methods:
+            self._handlers = tuple(_without(handler, profile.missing_methods) for handler in self._handlers)
         self._faults: ServerFaults | None = None
         if faults is not None:
             self._faults = ServerFaults(faults, self._crash_soon)
@@ -229,8 +254,8 @@ class FakeRuntime:
     async def power_off(self, *, forget: bool = False) -> None:
         """Take the whole node down: the daemon, all processes, all sandboxes. ``restart`` brings it back.
 
-        What lay on disk is known afterwards: sandboxes NOTREADY, containers EXITED with 255. With ``forget``
-        nothing is, as where the runtime keeps its state in memory.
+        What lay on disk is known afterwards: sandboxes NOTREADY, containers EXITED with 255 (CRI-O: -1).
+        With ``forget`` nothing is, as where the runtime keeps its state in memory.
         """
         await self.crash()
         await self._containers.lose_all()

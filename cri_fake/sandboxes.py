@@ -1,7 +1,9 @@
 """What happens to sandboxes: run, stop, remove, and the death of their process (CRI section 3)."""
 
+import math
 from collections.abc import Awaitable, Callable
 
+import trio
 from attrs import evolve
 
 from cri_fake.events import EventType
@@ -16,6 +18,11 @@ __all__ = ["SandboxOps", "sandbox_name"]
 _NETWORK_SHARE = 0.6
 """Part of RunPodSandbox that goes to the network, which is set up before the process (CRI-034)."""
 
+_STOP_GRACE_SECONDS = 10
+"""Grace of containers in StopPodSandbox where the caller waits for longer."""
+_STOP_RESERVE_SECONDS = 1.0
+"""What is left of the caller's time for the rest of StopPodSandbox (CRI-023)."""
+
 
 def sandbox_name(metadata: cri.PodSandboxMetadata) -> str:
     """``<name>_<namespace>_<uid>_<attempt>`` (CRI-012)."""
@@ -25,7 +32,8 @@ def sandbox_name(metadata: cri.PodSandboxMetadata) -> str:
 class SandboxOps:
     """The sandbox half of the runtime service; the other half is handed in.
 
-    ``kill`` and ``remove`` act on a container by id, ``forget`` is called with the last sandbox of a pod.
+    ``kill``, ``stop`` (with grace) and ``remove`` act on a container by id, ``forget`` is called with the
+    last sandbox of a pod.
     """
 
     def __init__(
@@ -33,11 +41,13 @@ class SandboxOps:
         world: World,
         *,
         kill: Callable[[str], Awaitable[None]],
+        stop: Callable[[str, int], Awaitable[None]],
         remove: Callable[[str], Awaitable[None]],
         forget: Callable[[Sandbox], None],
     ) -> None:
         self._world = world
         self._kill_container = kill
+        self._stop_container = stop
         self._remove_container = remove
         self._forget_pod = forget
 
@@ -81,9 +91,11 @@ class SandboxOps:
         name = sandbox_name(config.metadata)
         sandbox_id = world.new_id()
         try:
-            world.sandbox_names.reserve(name, sandbox_id)
+            existing = await world.reserve(world.sandbox_names, world.sandboxes, name, sandbox_id)
         except Refused as refused:
             raise refused.wrapped(f'failed to reserve sandbox name "{name}"') from None
+        if existing is not None:
+            return existing
         try:
             sandbox = await self._build(sandbox_id, name, config, handler)
         except BaseException:
@@ -110,6 +122,11 @@ class SandboxOps:
             except Refused as refused:
                 raise refused.wrapped(prefix) from None
         await world.spend(total * (1 - _NETWORK_SHARE))
+        if world.profile.sandbox_labels:
+            given, config = config, cri.PodSandboxConfig()
+            config.CopyFrom(given)
+            for key, value in world.profile.sandbox_labels.items():
+                config.labels.setdefault(key, value)
         return Sandbox(
             id=sandbox_id,
             reserved_name=name,
@@ -127,16 +144,26 @@ class SandboxOps:
             resources=config.linux.resources if config.linux.HasField("resources") else None,
         )
 
-    async def stop(self, prefix: str) -> None:
-        """Kill the containers, end the process, free the addresses. Unknown or stopped: fine (CRI-024)."""
+    async def stop(self, prefix: str, remaining_seconds: float = math.inf) -> None:
+        """End the containers and the process, free the addresses. Unknown or stopped: fine (CRI-024).
+
+        ``remaining_seconds`` is what the caller waits; a runtime that gives grace keeps one back (CRI-023).
+        """
         world = self._world
         sandbox = world.sandboxes.find(prefix)
         if sandbox is None:
             return
         again = sandbox.phase is Phase.STOPPED
         total = world.latency.draw("StopPodSandbox", "again" if again else "")
-        for container in world.containers_of(sandbox.id):
-            await self._kill_container(container.id)
+        if world.profile.stops_pods_gently:
+            wanted = remaining_seconds - _STOP_RESERVE_SECONDS
+            grace = int(wanted) if wanted < _STOP_GRACE_SECONDS else _STOP_GRACE_SECONDS
+            async with trio.open_nursery() as nursery:
+                for container in world.containers_of(sandbox.id):
+                    nursery.start_soon(self._stop_container, container.id, max(grace, 0))
+        else:
+            for container in world.containers_of(sandbox.id):
+                await self._kill_container(container.id)
         await world.spend(total * 0.5)
         self.process_died(sandbox.id, behind=False)
         await world.spend(total * 0.5)
@@ -207,7 +234,7 @@ class SandboxOps:
         """
         sandbox = self._world.sandboxes.find(request.pod_sandbox_id)
         if sandbox is None:
-            raise not_found("failed to find sandbox")
+            raise self._world.unknown("failed to find sandbox")
         await self._world.pause("UpdatePodSandboxResources")
         if self._change(sandbox.id, Event.RESOURCES) is None:
             raise not_found("failed to find sandbox")

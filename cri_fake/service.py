@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from cri_fake.containers import ContainerOps
-from cri_fake.execs import ExecOps
+from cri_fake.execs import ExecOps, not_running
 from cri_fake.info import runtime_info
 from cri_fake.lists import Reader
 from cri_fake.metrics import metric_descriptors
@@ -87,9 +87,14 @@ class RuntimeService(RuntimeServiceHandler):
                 status=cri.RuntimeStatus(conditions=[ready, network]),
                 info=runtime_info(self._world) if request.verbose else {},
                 runtime_handlers=[
-                    cri.RuntimeHandler(name=name, features=handler_features) for name in profile.handlers
+                    cri.RuntimeHandler(name=name, features=handler_features)
+                    for name in (profile.handlers if profile.reports_handlers else ())
                 ],
-                features=cri.RuntimeFeatures(supplemental_groups_policy=profile.supplemental_groups_policy),
+                features=(
+                    cri.RuntimeFeatures(supplemental_groups_policy=profile.supplemental_groups_policy)
+                    if profile.reports_handlers
+                    else None
+                ),
             )
 
     async def RuntimeConfig(self, request: cri.RuntimeConfigRequest, call: Call) -> cri.RuntimeConfigResponse:
@@ -119,7 +124,7 @@ class RuntimeService(RuntimeServiceHandler):
         self, request: cri.StopPodSandboxRequest, call: Call
     ) -> cri.StopPodSandboxResponse:
         with answering(self.up):
-            await self._sandboxes.stop(request.pod_sandbox_id)
+            await self._sandboxes.stop(request.pod_sandbox_id, call.remaining_seconds())
             return cri.StopPodSandboxResponse()
 
     async def RemovePodSandbox(
@@ -248,7 +253,7 @@ class RuntimeService(RuntimeServiceHandler):
         if container is None:
             raise not_found(f'failed to find container "{container_id}" in store')
         if container.state is not WireState.RUNNING:
-            raise Refused(Kind.UNKNOWN, f"container is in CONTAINER_{container.state} state")
+            raise not_running(self._world.profile, container)
         if tty and stderr:
             raise Refused(Kind.INVALID_ARGUMENT, "tty and stderr cannot both be true")
         if not (stdin or stdout or stderr):
@@ -282,7 +287,7 @@ class RuntimeService(RuntimeServiceHandler):
                 raise Refused(Kind.INVALID_ARGUMENT, "missing required pod_sandbox_id")
             sandbox = self._world.sandboxes.find(request.pod_sandbox_id)
             if sandbox is None:
-                raise not_found(f'failed to find sandbox "{request.pod_sandbox_id}"')
+                raise self._world.unknown(f'failed to find sandbox "{request.pod_sandbox_id}"')
             if not sandbox.ready:
                 raise Refused(Kind.UNKNOWN, "sandbox container is not running")
             raise Refused(Kind.UNIMPLEMENTED, "this runtime serves no streams: method not implemented")
@@ -359,6 +364,8 @@ class RuntimeService(RuntimeServiceHandler):
         self, request: cri.GetEventsRequest, call: Call
     ) -> AsyncIterator[cri.ContainerEventResponse]:
         with answering(self.up):
+            if not self._world.profile.sends_events:
+                return
             async with self._world.hub.subscribe() as events:
                 async for event in events:
                     yield self._reader.event(event)

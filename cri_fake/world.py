@@ -1,6 +1,7 @@
 """What all parts of the runtime share: stores, names, addresses, clock, chance, latency and the event hub."""
 
 from random import Random
+from typing import Any
 
 from attrs import define, field
 
@@ -13,6 +14,7 @@ from cri_fake.network import Ipam
 from cri_fake.observe import Observer
 from cri_fake.profile import Profile
 from cri_fake.store.containers import Container
+from cri_fake.store.faults import Kind, Refused, not_found
 from cri_fake.store.images import ImageStore
 from cri_fake.store.sandboxes import Sandbox
 from cri_fake.store.table import Names, Store
@@ -24,6 +26,8 @@ from node_host.randoms import new_id
 __all__ = ["World"]
 
 _FIRST_PID = 1000
+_NAME_WAIT_SECONDS = 360.0
+"""How long a caller who did not say waits for a name that is taken by something in the making."""
 
 
 @define(kw_only=True, eq=False)
@@ -84,6 +88,28 @@ class World:
         """Sleep if there is anything to sleep."""
         if seconds > 0:
             await self.clock.sleep(seconds)
+
+    async def reserve(self, names: Names, store: Store[Any], name: str, owner_id: str) -> str | None:
+        """Take a name; None once it is the owner's. CRI-O gives the id of what has the name already, and has
+        callers wait for what is still being made (CRI-013).
+
+        Raises:
+            Refused: the name is taken.
+        """
+        holder = names.owner(name)
+        if holder is not None and self.profile.gives_existing_for_name:
+            if holder in store:
+                return holder
+            await self.clock.sleep(_NAME_WAIT_SECONDS)
+        names.reserve(name, owner_id)
+        return None
+
+    def unknown(self, text: str, *, rule: str = "CRI-070") -> Refused:
+        """The refusal of an unknown id where containerd says NotFound and CRI-O Unknown (CRI-070)."""
+        refused = not_found(text, rule=rule)
+        if self.profile.unknown_is_not_found:
+            return refused
+        return Refused(Kind.UNKNOWN, refused.text, rule=rule)
 
     def containers_of(self, sandbox_id: str) -> tuple[Container, ...]:
         """The sandbox's containers in any state, in order of creation."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from k8s_proto import runtime_v1_pb2 as cri
 
 __all__ = [
-    "EXIT_CODE_LOST",
     "EXIT_CODE_START_FAILED",
     "OOM_KILLED",
     "START_ERROR",
@@ -39,8 +38,6 @@ __all__ = [
 
 EXIT_CODE_START_FAILED = 128
 """Exit code of a container whose start failed (CRI-042)."""
-EXIT_CODE_LOST = 255
-"""Exit code of a container whose true one the runtime lost (CRI-045)."""
 OOM_KILLED = "OOMKilled"
 """The fixed word that marks an OOM kill (CRI-045)."""
 START_ERROR = "StartError"

@@ -7,13 +7,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import trio
 
 from node_host.faults import Fault, FaultPlan
 from trio_grpc.codes import Code, StatusError
-from trio_grpc.method import Call, Handler, Service
+from trio_grpc.method import Call, Handler, Method
+from trio_grpc.wrapping import wrapped
 
 __all__ = ["ServerFaults", "with_faults"]
 
@@ -75,16 +76,12 @@ async def _silence(fault: Fault) -> None:
 
 def with_faults(handler: Handler, faults: ServerFaults) -> Handler:
     """A handler that serves the same contract as ``handler``, with the faults in between."""
-    service: Service = type(handler).SERVICE
 
-    class Faulty(Handler):
-        SERVICE: ClassVar[Service] = service
-
-    found = Faulty()
-    for method in service.methods:
+    def wrap(method: Method[Any, Any], serve: Callable[..., Any]) -> Callable[..., Any]:
         make = _stream if method.streaming else _unary
-        setattr(found, method.name, make(method.name, getattr(handler, method.name), faults))
-    return found
+        return make(method.name, serve, faults)
+
+    return wrapped(handler, wrap)
 
 
 def _unary(name: str, serve: Callable[[Any, Call], Awaitable[Any]], faults: ServerFaults) -> Any:
