@@ -55,6 +55,7 @@ def test_it_loads_and_shows_the_run(opened):
     assert opened.run("document.title") == "restart-all-regular-exit (seed 1)"
     assert opened.run("document.querySelectorAll('#moments li').length") > 15
     assert opened.run("document.getElementById('lanes').height") > 150
+    assert opened.text("#decision") == "Nothing has happened yet."
 
 
 def test_play_and_pause(opened):

@@ -223,7 +223,7 @@ $("moments").addEventListener("scroll", () => {
   const item = [...box.children].find((one) => one.dataset.n === kept);
   if (item) box.scrollTop = item.offsetTop - box.offsetTop - (up ? 0 : box.clientHeight - item.offsetHeight);
 });
-let told = null;
+let told; // undefined: nothing is drawn yet
 function decision(one) {
   if (one === told) return;
   told = one;
