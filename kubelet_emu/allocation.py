@@ -126,7 +126,11 @@ class ResourceRecords:
 
 
 class Allocations:
-    """The promises of one node. ``others`` are the active pods, ``sync`` has a pod's worker look at it."""
+    """The promises of one node.
+
+    ``active`` are the active pods, ``sync`` has a pod's worker look at it, ``refused`` says what the resource
+    managers have against a pod that is to be resized (DEV-095).
+    """
 
     def __init__(
         self,
@@ -138,6 +142,7 @@ class Allocations:
         node: Callable[[], Node],
         active: Callable[[], Collection[Pod]],
         sync: Callable[[Pod], None],
+        refused: Callable[[Pod], str] = lambda pod: "",
     ) -> None:
         self._promised = promised
         self._actuated = actuated
@@ -146,6 +151,7 @@ class Allocations:
         self._node = node
         self._active = active
         self._sync = sync
+        self._refused = refused
         self._pending: dict[str, tuple[Pod, int]] = {}
         self._arrivals = 0
         self._retry_at_seconds = RETRY_FIRST_SECONDS
@@ -202,7 +208,7 @@ class Allocations:
     def _try(self, pod: Pod) -> None:
         uid = uid_of(pod)
         others: Sequence[Pod] = [other for other in self.active() if uid_of(other) != uid]
-        answer = judge_resize(pod, others, self._node())
+        answer = judge_resize(pod, others, self._node(), refused=self._refused(pod))
         if answer.reason:
             changed = self._statuses.set_pod_resize_pending(
                 uid, reason=answer.reason, message=answer.message, generation=pod.metadata.generation

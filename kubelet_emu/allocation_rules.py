@@ -85,8 +85,11 @@ def resize_in_progress(pod: Pod, status: RuntimePodStatus, actuated: ActuatedVie
     )
 
 
-def judge_resize(pod: Pod, others: Sequence[Pod], node: Node) -> ResizeAnswer:
-    """Whether the node can give the pod what it wants now; ``others`` count with what they were promised."""
+def judge_resize(pod: Pod, others: Sequence[Pod], node: Node, *, refused: str = "") -> ResizeAnswer:
+    """Whether the node can give the pod what it wants now; ``others`` count with what they were promised.
+
+    ``refused`` is what the resource managers have against the pod; it may pass, so it defers (DEV-095).
+    """
     if is_static_pod(pod):
         return ResizeAnswer(INFEASIBLE, "In-place resize of static-pods is not supported")
     for resource in ("memory", "cpu"):
@@ -95,6 +98,8 @@ def judge_resize(pod: Pod, others: Sequence[Pod], node: Node) -> ResizeAnswer:
         if requested > capacity:
             text = f"{resource}, requested: {requested}, capacity: {capacity}"
             return ResizeAnswer(INFEASIBLE, f"Node didn't have enough capacity: {text}")
+    if refused:
+        return ResizeAnswer(DEFERRED, refused)
     short = [failure for failure in fit(pod, others, node) if failure.shortage is not None]
     return ResizeAnswer(DEFERRED, short[0].message) if short else ResizeAnswer()
 

@@ -237,12 +237,17 @@ class Kubelet:
             node=self._node,
             active=lambda: self.housekeeper.active_pods(),
             sync=lambda pod: self._update_worker(UpdateType.UPDATE, pod),
+            refused=self._refused_anew,
         )
         self.containers = self._make_containers(nursery)
         self.runtime = self._make_runtime(self._randoms.stream, nursery)
         self.logs = ContainerLogManager(
             self.runtime.calls, clock=clock, files=self._files, recorder=self._recorder, settings=settings
         )
+
+    def _refused_anew(self, pod: Pod) -> str:
+        refusal = self.containers.judge_again(pod)
+        return refusal.message if refusal is not None else ""
 
     def _make_work(self, nursery: trio.Nursery) -> None:
         """What works on pods: observation, workers, housekeeping, admission."""

@@ -207,6 +207,11 @@ class ContainerManager:
             return allocation_refused(verdict.error, reason=verdict.reason or "UnexpectedAdmissionError")
         return None
 
+    def judge_again(self, pod: Pod) -> Refusal | None:
+        """Whether a pod that wants to be resized may keep what it holds (DEV-095)."""
+        error = self.devices.judge_again(pod)
+        return allocation_refused(error) if error else None
+
     def allocatable_for(self, uid: str, allocatable: Mapping[str, int]) -> Mapping[str, int]:
         """See ``DeviceManager.allocatable_for``."""
         return self.devices.allocatable_for(uid, allocatable)

@@ -31,6 +31,7 @@ DEVICES: Mapping[str, str] = {
         "the pod held, then from free healthy ones that fit the topology and the plugin's preference."
     ),
     "DEV-091": "A pod that cannot be given the devices it asks for is refused.",
+    "DEV-095": "A resize is put off while a device that the pod holds is not healthy or its plugin is away.",
     "DEV-043": "The devices of a plugin that went away count for five more minutes.",
     "DEV-068": "When a plugin cannot allocate, the pod is refused with the plugin's own words.",
     "DEV-071": "No two containers of a pod that run at the same time hold the same device.",

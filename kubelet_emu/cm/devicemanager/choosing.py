@@ -14,7 +14,7 @@ from kubelet_emu.cm.devicemanager.state import DeviceState
 from kubelet_emu.cm.topologymanager.hints import Hint
 from kubelet_emu.why import Why
 
-__all__ = ["Choice", "Preference", "Request", "Split", "choose", "split_by_affinity"]
+__all__ = ["Choice", "Preference", "Request", "Split", "choose", "split_by_affinity", "without_choice"]
 
 
 @frozen(kw_only=True)
@@ -86,7 +86,7 @@ def split_by_affinity(
 
 def choose(state: DeviceState, request: Request) -> Generator[Preference, Collection[str], Choice]:
     """Decide by the rows of DEV-064; chosen devices are marked in use at once."""
-    verdict = _without_choice(state, request)
+    verdict = without_choice(state, request)
     if verdict is not None:
         return verdict
     taking = _Taking(state, request.resource, request.limit)
@@ -124,8 +124,8 @@ def choose(state: DeviceState, request: Request) -> Generator[Preference, Collec
     )
 
 
-def _without_choice(state: DeviceState, request: Request) -> Choice | None:
-    """Rows 1 to 6: nothing to choose, or an error."""
+def without_choice(state: DeviceState, request: Request) -> Choice | None:
+    """Rows 1 to 6: nothing to choose, or an error; None where devices have to be chosen."""
     resource = request.resource
     held = state.pods.get(request.uid, request.container, resource)
     have = held.ids if held is not None else frozenset[str]()

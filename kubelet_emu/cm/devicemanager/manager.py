@@ -13,7 +13,7 @@ from k8s_proto import deviceplugin_v1beta1_pb2 as dp
 from kubelet_emu.api.types import Container, Pod, ResourceHealth, ResourceStatus
 from kubelet_emu.cm.devicemanager import hints
 from kubelet_emu.cm.devicemanager.checkpoint import checkpoint_of, decode, encode, restore
-from kubelet_emu.cm.devicemanager.choosing import Choice, Preference, Request, choose
+from kubelet_emu.cm.devicemanager.choosing import Choice, Preference, Request, choose, without_choice
 from kubelet_emu.cm.devicemanager.constants import CHECKPOINT_NAME, KUBELET_SOCKET, PLUGIN_DIR
 from kubelet_emu.cm.devicemanager.plugin_client import PluginClient
 from kubelet_emu.cm.devicemanager.registration import Clients, RegistrationService
@@ -27,6 +27,7 @@ from kubelet_emu.errors import PeerError
 from kubelet_emu.kuberuntime.seams import RunOptions
 from kubelet_emu.pod_update import uid_of
 from kubelet_emu.seams import Recorder
+from kubelet_emu.why import Why
 from node_host.clock import NodeClock
 from node_host.files import Files
 from trio_grpc import StatusError, Transport
@@ -288,15 +289,7 @@ class DeviceManager:
             if not collected:
                 self.collect()
                 collected = True
-            request = Request(
-                uid=uid_of(pod),
-                container=container.name,
-                resource=resource,
-                limit=quantity.value(),
-                sources_ready=self._seams.sources_ready(),
-                was_running=self._was_running(pod, container),
-                hint=self._seams.hint(uid_of(pod), container.name),
-            )
+            request = self._request(pod, container, resource, quantity.value())
             if not request.limit and not self._quirks.dev_065_zero_limit_needs_health:
                 continue
             choice = await self._choose(pod, request)
@@ -305,6 +298,37 @@ class DeviceManager:
                 await self._call_allocate(pod, request, choice.ids)
         if allocated:
             self._write_checkpoint()
+
+    def _request(self, pod: Pod, container: Container, resource: str, limit: int) -> Request:
+        return Request(
+            uid=uid_of(pod),
+            container=container.name,
+            resource=resource,
+            limit=limit,
+            sources_ready=self._seams.sources_ready(),
+            was_running=self._was_running(pod, container),
+            hint=self._seams.hint(uid_of(pod), container.name),
+        )
+
+    def judge_again(self, pod: Pod) -> str:
+        """What speaks against a pod that holds its devices and is admitted anew, empty if nothing does.
+
+        A resize goes through admission, which may find a plugin away or a device unhealthy (DEV-095).
+        """
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            claimed = extended_resources(pod, container.name)
+            for resource, quantity in sorted(container.resources.limits.items()):
+                if resource in claimed or not self.state.is_plugin_resource(resource):
+                    continue
+                request = self._request(pod, container, resource, quantity.value())
+                verdict = without_choice(self.state, request)
+                if verdict is not None and verdict.error:
+                    inputs = {"container": container.name, "resource": resource, "limit": request.limit}
+                    outcome = {"devices": list[str](), "error": verdict.error}
+                    why = (Why("DEV-095", container.name), *verdict.why)
+                    self._recorder.decision(self.name, pod.metadata.name, why, inputs=inputs, outcome=outcome)
+                    return verdict.error
+        return ""
 
     def _was_running(self, pod: Pod, container: Container) -> bool:
         names = [container.name]
