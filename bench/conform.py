@@ -8,6 +8,9 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
 
 BUDGET_SECONDS = {"memory": 20.0, "grpc": 90.0}
 
@@ -17,6 +20,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="All scenarios, one seed.")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    path = os.pathsep.join([str(ROOT / "proto"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
     over = False
     for transport, budget in BUDGET_SECONDS.items():
         words = ["conform", "--seeds", "1", "--transport", transport, "--jobs", str(options.jobs), "--quiet"]
@@ -27,6 +32,7 @@ def main() -> int:
             capture_output=True,
             text=True,
             check=False,
+            env=environment,
         )
         seconds, after = time.perf_counter() - begin, os.times()
         used = after.children_user + after.children_system - before.children_user - before.children_system

@@ -6,6 +6,10 @@ Usage: ``python bench/crashloop.py [grpc|memory]``
 import resource
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "proto"))
 
 from kubelet_emu.lab.node import Node, Transport
 from node_host.loop import run

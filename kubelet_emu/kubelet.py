@@ -17,6 +17,7 @@ from kubelet_emu.admission import Refusal, rejected_status
 from kubelet_emu.admitting import Admitter
 from kubelet_emu.allocation import Allocations, ResourceRecords
 from kubelet_emu.api.codec import from_json
+from kubelet_emu.api.decoded import DecodedPods
 from kubelet_emu.api.times import format_seconds
 from kubelet_emu.api.types import Node, Pod
 from kubelet_emu.api.validation import validate_pod_create
@@ -140,6 +141,7 @@ class Kubelet:
         self._image_client = ImageServiceClient(channel)
         self._consumed: set[str] = set()
         self._node_synced = False
+        self._decoded = DecodedPods()
         self._dead_send, self._dead = trio.open_memory_channel[str](DELETOR_CAPACITY)
         self.health = RuntimeHealth()
 
@@ -203,6 +205,7 @@ class Kubelet:
             could_have_running_containers=self._could_have_running_containers,
             recorder=recorder,
             gates=settings.gates,
+            decoded=self._decoded,
         )
         self.prober = ProberManager(
             clock=clock,
@@ -511,6 +514,7 @@ class Kubelet:
                 recorder=self._recorder,
                 rng=self._randoms.stream("config"),
                 node_synced=lambda: self._node_synced,
+                decoded=self._decoded,
             )
             sources.append(api.run)
         return sources

@@ -118,14 +118,32 @@ def _special_problem(shape: Shape, value: object) -> str:
     return ""
 
 
-def _checked(shape: Shape, convert: Callable[[Any], Any] | None = None) -> Decoder:
+def _checked(shape: Shape) -> Decoder:
     def decode(value: Any) -> Any:
         problem = scalar_problem(shape, value)
         if problem:
             raise DecodeError(problem)
-        return convert(value) if convert else value
+        return value
 
     return decode
+
+
+def _converted_by(shape: Shape, convert: Callable[[Any], Any]) -> Decoder:
+    """What is converted is looked at by the conversion itself; its fault is put into the API's words."""
+
+    def decode(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (QuantityError, TimeError, TypeError):
+            raise DecodeError(scalar_problem(shape, value)) from None
+
+    return decode
+
+
+def _decode_bool(value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    raise DecodeError(scalar_problem(Shape(Kind.BOOL), value))
 
 
 def _decode_string(value: Any) -> str:
@@ -212,9 +230,11 @@ def _decoder(shape: Shape) -> Decoder:
     if kind is Kind.RAW:
         return _decode_raw
     if kind is Kind.QUANTITY:
-        return _checked(shape, Quantity.from_json)
+        return _converted_by(shape, Quantity.from_json)
     if kind in (Kind.TIME, Kind.MICRO_TIME):
-        return _checked(shape, parse_rfc3339)
+        return _converted_by(shape, parse_rfc3339)
+    if kind is Kind.BOOL:
+        return _decode_bool
     return _checked(shape)
 
 

@@ -8,6 +8,7 @@ API-201.
 
 import re
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
 from kubelet_emu.errors import CallerError
 
@@ -24,6 +25,7 @@ class TimeError(CallerError):
     """Raised for a text that is no RFC 3339 time."""
 
 
+@lru_cache(maxsize=4096)
 def parse_rfc3339(text: str) -> int:
     """Unix nanoseconds of an RFC 3339 time with any offset and fraction; raises ``TimeError``."""
     match = _RFC3339.fullmatch(text)
@@ -42,9 +44,14 @@ def parse_rfc3339(text: str) -> int:
     return seconds * _SECOND_NS + int((match[7] or "")[:9].ljust(9, "0"))
 
 
-def _whole(ns: int) -> str:
-    moment = _EPOCH + timedelta(seconds=ns // _SECOND_NS)
+@lru_cache(maxsize=4096)
+def _seconds_text(seconds: int) -> str:
+    moment = _EPOCH + timedelta(seconds=seconds)
     return moment.strftime("%Y-%m-%dT%H:%M:%S") if moment.year >= 1000 else moment.isoformat()[:19]
+
+
+def _whole(ns: int) -> str:
+    return _seconds_text(ns // _SECOND_NS)
 
 
 def format_seconds(ns: int) -> str:

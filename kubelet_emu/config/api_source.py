@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import trio
 
-from kubelet_emu.api.codec import DecodeError, pod_from_json
+from kubelet_emu.api.codec import DecodeError
+from kubelet_emu.api.decoded import DecodedPods
 from kubelet_emu.api.types import Pod
 from kubelet_emu.apiserver.errors import ApiError
 from kubelet_emu.pod_update import API_SOURCE
@@ -60,6 +61,7 @@ class ApiSource:
         recorder: Recorder,
         rng: random.Random,
         node_synced: Callable[[], bool] = lambda: True,
+        decoded: DecodedPods | None = None,
     ) -> None:
         self._api = api
         self._node_name = node_name
@@ -67,6 +69,7 @@ class ApiSource:
         self._recorder = recorder
         self._rng = rng
         self._node_synced = node_synced
+        self._decoded = decoded or DecodedPods()
         self._pods: dict[tuple[str, str], Pod] = {}
 
     async def run(self) -> None:
@@ -108,7 +111,7 @@ class ApiSource:
             self._pods.pop(key, None)
             return
         try:
-            self._pods[key] = pod_from_json(event.object)
+            self._pods[key] = self._decoded.pod(event.object)
         except DecodeError as error:
             self._recorder.fact("config", source=API_SOURCE, pod=key[1], problem=str(error))
 

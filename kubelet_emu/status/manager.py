@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import trio
 from attrs import evolve, frozen
 
-from kubelet_emu.api.codec import pod_from_json, status_to_json
+from kubelet_emu.api.codec import status_to_json
+from kubelet_emu.api.decoded import DecodedPods
 from kubelet_emu.api.types import Pod, PodCondition, PodStatus
 from kubelet_emu.errors import PeerError
 from kubelet_emu.gates import Gates
@@ -94,8 +95,10 @@ class StatusManager:
         could_have_running_containers: Callable[[str], bool],
         recorder: Recorder,
         gates: Gates,
+        decoded: DecodedPods | None = None,
     ) -> None:
         self._clock = clock
+        self._decoded = decoded or DecodedPods()
         self._api = api
         self._pods = pods
         self._could_have_running_containers = could_have_running_containers
@@ -331,7 +334,7 @@ class StatusManager:
         found = await api.get_pod(stored.namespace, stored.name)
         if found is None:
             return
-        pod = pod_from_json(found)
+        pod = self._decoded.pod(found)
         if self._pods.translate_uid(pod.metadata.uid) != entry.uid:
             # Deleted and made anew under the same name: this status belongs to nobody any more.
             self._forget(entry.uid)
@@ -348,7 +351,7 @@ class StatusManager:
         if not is_empty_patch(patch):
             self._record_write(pod, stored, merged.why, merged.status.phase)
             written = await api.patch_pod_status(stored.namespace, stored.name, pod.metadata.uid, patch)
-            pod = pod_from_json(written)
+            pod = self._decoded.pod(written)
         self._sent[pod.metadata.uid] = stored.version
         if can_be_deleted(pod, finished=stored.finished):
             await api.delete_pod(stored.namespace, stored.name, pod.metadata.uid, 0)

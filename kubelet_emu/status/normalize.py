@@ -1,10 +1,12 @@
 """A status as the status manager stores and compares it; mirrors normalizeStatus and others (pure)."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from attrs import evolve
 
 from kubelet_emu.api.types import (
+    ApiObject,
     ContainerState,
     ContainerStatus,
     Pod,
@@ -13,6 +15,8 @@ from kubelet_emu.api.types import (
 )
 from kubelet_emu.status import constants as k
 from kubelet_emu.status.pods import cached_condition
+
+T = TypeVar("T", bound=ApiObject)
 
 __all__ = ["equal_by_kubelet", "normalize_status", "stamp_transitions", "whole_seconds"]
 
@@ -28,6 +32,15 @@ _STAMPED = (
 """Condition types whose transition time the status manager keeps (STA-514)."""
 
 
+def _with(value: T, **fields: object) -> T:
+    """The value with these fields; itself where they are as they were, which is nearly always so."""
+    for name, field in fields.items():
+        known = getattr(value, name)
+        if known is not field and known != field:
+            return evolve(value, **fields)
+    return value
+
+
 def whole_seconds(time_ns: int | None) -> int | None:
     """The time cut to whole seconds, as the API's times are (STA-603)."""
     return None if time_ns is None else time_ns - time_ns % k.NANOSECONDS
@@ -41,11 +54,11 @@ def stamp_transitions(status: PodStatus, previous: PodStatus, now_ns: int) -> Po
             return condition
         before = cached_condition(previous.conditions, condition.type)
         same = before is not None and before.status == condition.status
-        return evolve(
+        return _with(
             condition, last_transition_time=before.last_transition_time if same and before else now_ns
         )
 
-    return evolve(status, conditions=tuple(stamped(condition) for condition in status.conditions))
+    return _with(status, conditions=tuple(stamped(condition) for condition in status.conditions))
 
 
 def normalize_status(pod: Pod, status: PodStatus) -> PodStatus:
@@ -55,7 +68,7 @@ def normalize_status(pod: Pod, status: PodStatus) -> PodStatus:
     limit = k.MAX_STATUS_MESSAGE_BYTES // count if count else k.MAX_STATUS_MESSAGE_BYTES
     order = {container.name: place for place, container in enumerate(spec.init_containers)}
     init = [_normalized(entry, limit) for entry in status.init_container_statuses]
-    return evolve(
+    return _with(
         status,
         start_time=whole_seconds(status.start_time),
         conditions=tuple(_normalized_condition(condition) for condition in status.conditions),
@@ -70,7 +83,7 @@ def _by_name(statuses: Iterable[ContainerStatus], limit: int) -> tuple[Container
 
 
 def _normalized_condition(condition: PodCondition) -> PodCondition:
-    return evolve(
+    return _with(
         condition,
         last_probe_time=whole_seconds(condition.last_probe_time),
         last_transition_time=whole_seconds(condition.last_transition_time),
@@ -78,7 +91,7 @@ def _normalized_condition(condition: PodCondition) -> PodCondition:
 
 
 def _normalized(status: ContainerStatus, limit: int) -> ContainerStatus:
-    return evolve(
+    return _with(
         status,
         state=_normalized_state(status.state, limit),
         last_state=_normalized_state(status.last_state, limit),
@@ -87,9 +100,7 @@ def _normalized(status: ContainerStatus, limit: int) -> ContainerStatus:
 
 def _normalized_state(state: ContainerState, limit: int) -> ContainerState:
     if state.running is not None:
-        return evolve(
-            state, running=evolve(state.running, started_at=whole_seconds(state.running.started_at))
-        )
+        return _with(state, running=_with(state.running, started_at=whole_seconds(state.running.started_at)))
     end = state.terminated
     if end is None:
         return state
@@ -97,9 +108,9 @@ def _normalized_state(state: ContainerState, limit: int) -> ContainerState:
     if message is not None and len(message.encode()) > limit:
         # Cut at a byte as the kubelet does, but never inside a character.
         message = message.encode()[:limit].decode(errors="ignore")
-    return evolve(
+    return _with(
         state,
-        terminated=evolve(
+        terminated=_with(
             end,
             started_at=whole_seconds(end.started_at),
             finished_at=whole_seconds(end.finished_at),
