@@ -82,6 +82,7 @@ class Asked:
     output: str
     trace: str | None
     view: bool
+    check_determinism: bool
     quiet: bool
     no_color: bool
 
@@ -189,6 +190,11 @@ class Asked:
     help="json and yaml print the final Pod objects instead of the report.",
 )
 @click.option("--trace", metavar="FILE", help="Write everything that happened, one JSON record a line.")
+@click.option(
+    "--check-determinism",
+    is_flag=True,
+    help="Run it twice and show where the traces part; needs --transport memory.",
+)
 @click.option("--view", is_flag=True, help="At the end open a page in the browser to step through the run.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong.")
 @click.option("--no-color", is_flag=True, help="No colours (as does NO_COLOR in the environment).")
@@ -211,9 +217,11 @@ def run(asked: Asked) -> int:
     for warning in pods.warnings:
         err.write(f"warning: {warning}")
     table = asked.output == "table" and not asked.quiet
-    if table:
+    if table and not asked.check_determinism:
         out.write(_opening(asked, given, pods))
     options = _run_options(asked, given)
+    if asked.check_determinism:
+        return _twice(options, pods, out)
     try:
         result = _run(asked, options, pods, out if table else None)
     finally:
@@ -229,6 +237,22 @@ def run(asked: Asked) -> int:
 
         compared = compare_ways(result, options, pods, given.recreate_after, out if table else None, err)
     return exit_code(result) if compared else max(exit_code(result), EXIT_FAILED)
+
+
+def _twice(options: "RunOptions", pods: "GivenPods", out: "Output") -> int:
+    """The run twice, without any show; says where the traces part."""
+    from attrs import evolve
+
+    from kubelet_emu.lab.run import run as run_pods
+    from kubelet_emu.sim.determinism import first_difference
+
+    difference = first_difference(
+        lambda sink: run_pods(
+            pods.pods, evolve(options, node=evolve(options.node, sink=sink)), objects=pods.objects
+        )
+    )
+    out.write("both runs gave the same trace" if difference is None else str(difference))
+    return 0 if difference is None else EXIT_FAILED
 
 
 def exit_code(result: "RunResult") -> int:
@@ -265,6 +289,9 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     from kubelet_emu.nodeobject import NodeShape
     from kubelet_emu.settings import KubeletSettings
 
+    if asked.check_determinism and (asked.transport != "memory" or asked.cri_endpoint or asked.real_time):
+        hint = "add --transport memory: over sockets and in real time no two runs are the same"
+        raise CallerError([Problem("--check-determinism needs virtual time in memory", hint=hint)])
     if not asked.paths:
         raise CallerError(
             [Problem("no manifests given", hint="name files or folders, or - for standard input")]

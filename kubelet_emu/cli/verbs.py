@@ -21,6 +21,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "kubelet_emu.cli.fuzz",
         "Search for pods and faults that break an invariant, and make them small.",
     ),
+    "replay": (
+        "kubelet_emu.cli.replay",
+        "Run a case again from a file, a trace or a seed, at once or step by step.",
+    ),
     "serve": ("kubelet_emu.cli.serve", "Serve a node in real time until stopped."),
     "timeline": ("kubelet_emu.cli.timeline", "Draw a run as an SVG picture, or several above each other."),
     "view": ("kubelet_emu.cli.view", "Write a page to step through a run in the browser."),

@@ -494,6 +494,7 @@ class Node:
         """
         runtime = self._ours()
         if forget:
+            self.recorder.action("restart-runtime", forget=True)
             await runtime.power_off(forget=True)
         await runtime.restart(down_seconds=down_seconds)
 

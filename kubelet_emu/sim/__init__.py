@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubelet_emu.sim.case import Case, Step, case_from_json, case_to_json, case_to_yaml
+    from kubelet_emu.sim.determinism import check_determinism
     from kubelet_emu.sim.outcome import Finding, Outcome
     from kubelet_emu.sim.runner import Reseed, node_options, run_case, steps
 
@@ -26,6 +27,7 @@ __all__ = [
     "case_from_json",
     "case_to_json",
     "case_to_yaml",
+    "check_determinism",
     "node_options",
     "run_case",
     "steps",
@@ -40,6 +42,7 @@ _HOMES = {
     "case_from_json": "case",
     "case_to_json": "case",
     "case_to_yaml": "case",
+    "check_determinism": "determinism",
     "node_options": "runner",
     "run_case": "runner",
     "steps": "runner",

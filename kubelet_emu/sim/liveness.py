@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from kubelet_emu.lab.invariants.rules import may_restart, restart_all_matches
+from kubelet_emu.lab.invariants.rules import may_restart, restart_all_matches, run_once
 
 __all__ = ["SLACK_SECONDS", "Debt", "Debts", "InstanceView", "PodView", "owed"]
 
@@ -56,6 +56,8 @@ class PodView:
     obj: Mapping[str, Any] | None
     ready_sandboxes: int = 0
     instances: Mapping[str, InstanceView] = field(factory=dict[str, InstanceView])
+    earlier: Mapping[str, InstanceView] = field(factory=dict[str, InstanceView])
+    """The newest instance in an older sandbox, by container."""
     running_elsewhere: tuple[str, ...] = ()
     """Running instances that are not among ``instances``: older ones, or in another sandbox."""
 
@@ -133,6 +135,7 @@ class _Living:
         }
         self._inits: Sequence[Mapping[str, Any]] = self._spec.get("initContainers") or ()
         self._regulars: Sequence[Mapping[str, Any]] = self._spec.get("containers") or ()
+        self._once = {one["name"] for one in self._regulars if run_once(self._spec, one)}
 
     def debts(self) -> list[Debt]:
         """All of them."""
@@ -157,14 +160,15 @@ class _Living:
 
     def _restart_of_all(self, name: str) -> Debt:
         """A restart of all waits for the back-off of the container that asked for it."""
-        instance = self._view.instances[name]
+        instance = self._instance(name)
+        assert instance is not None, "the one that asked for it"
         bound = _back_off_seconds(instance.attempt) + SLACK_SECONDS
         return _debt(self._view, "restart of all", f"{name} has asked for a restart of all", bound)
 
     def _trigger(self) -> str:
         """A container whose exit restarts the whole pod in place, empty for none (RST-121)."""
         for container in (*self._inits, *self._regulars) if self._restart_all else ():
-            instance = self._view.instances.get(container["name"])
+            instance = self._instance(container["name"])
             if instance is None or instance.state != "EXITED":
                 continue
             if restart_all_matches(container, instance.exit_code):
@@ -181,14 +185,23 @@ class _Living:
         """Whether initialisation is over: a regular container has been made (RST-042)."""
         return any(one["name"] in self._view.instances for one in self._regulars)
 
+    def _instance(self, name: str) -> InstanceView | None:
+        """The instance that counts: one that runs once and has succeeded counts over sandboxes (RST-034)."""
+        found = self._view.instances.get(name)
+        if found is None and name in self._once:
+            earlier = self._view.earlier.get(name)
+            if earlier is not None and earlier.state == "EXITED" and earlier.exit_code == 0:
+                return earlier
+        return found
+
     def _failed(self, init: Mapping[str, Any]) -> bool:
-        instance = self._view.instances.get(init["name"])
+        instance = self._instance(init["name"])
         if instance is None or _is_sidecar(init) or instance.state != "EXITED":
             return False
         return instance.exit_code != 0 and not may_restart(self._spec, init, instance.exit_code)
 
     def _over(self, container: Mapping[str, Any]) -> bool:
-        instance = self._view.instances.get(container["name"])
+        instance = self._instance(container["name"])
         if instance is None or instance.state != "EXITED":
             return False
         return not may_restart(self._spec, container, instance.exit_code)
@@ -198,7 +211,7 @@ class _Living:
         begun, found = self._begun(), list[Debt]()
         for init in self._inits:
             name = init["name"]
-            instance = self._view.instances.get(name)
+            instance = self._instance(name)
             if not _is_sidecar(init):
                 done = instance is not None and instance.state == "EXITED" and instance.exit_code == 0
                 if begun or done:
@@ -214,7 +227,7 @@ class _Living:
     def _owed_to(self, container: Mapping[str, Any]) -> list[Debt]:
         """A container whose turn it is: that it runs, is told of, or is started again."""
         name = container["name"]
-        instance = self._view.instances.get(name)
+        instance = self._instance(name)
         if name in self._excused:
             return []
         if instance is None:
@@ -235,7 +248,7 @@ class _Living:
         if waiting.get("reason") in _IMPOSSIBLE:
             return []
         held_up = IMAGE_BACK_OFF_SECONDS if waiting.get("reason") in _HELD_UP else 0.0
-        instance = self._view.instances.get(name)
+        instance = self._instance(name)
         about = instance.id if instance is not None else ""
         return [_debt(self._view, f"start of {name}", f"{name} {why}", SLACK_SECONDS + held_up, about)]
 

@@ -18,7 +18,7 @@ from kubelet_emu.gates import Gates
 from kubelet_emu.lab.node import Node, NodeOptions
 from kubelet_emu.lab.run import innermost
 from kubelet_emu.settings import KubeletSettings
-from kubelet_emu.sim.case import Case, Step
+from kubelet_emu.sim.case import Case, Step, case_to_json
 from kubelet_emu.sim.exemptions import exempt
 from kubelet_emu.sim.injector import Injector
 from kubelet_emu.sim.liveness import Debts, owed
@@ -58,9 +58,10 @@ def run_case(
     """Run a case in a trio run of its own. The same arguments give the same outcome, byte for byte.
 
     ``stop_at_record`` ends the run with the first record whose ``seq`` is at least that. ``sink`` gets the
-    trace's lines, ``listener`` its records, as they are made. With ``liveness`` the run goes on after the
-    faults until the node owes its pods nothing any more (``kubelet_emu.sim.liveness``). Raises
-    ``CallerError`` for a case that cannot be run as it is: a pod the API refuses, a device that is not there.
+    trace's lines, ``listener`` its records, as they are made; a listener that returns True ends the run.
+    With ``liveness`` the run goes on after the faults until the node owes its pods nothing any more
+    (``kubelet_emu.sim.liveness``). Raises ``CallerError`` for a case that cannot be run as it is: a pod the
+    API refuses, a device that is not there.
     """
     one = _Run(case, stop_at_record, reseed, sink, listener, liveness)
     order = one.order = make_order(case.schedule, case.seed, put_back)
@@ -151,7 +152,7 @@ class _Run:
             node_options(case),
             sink=sink,
             seams=self._injector.seams,
-            header={"pods": names, "schedule": case.schedule},
+            header={"pods": names, "case": case_to_json(case)},
         )
 
     async def go(self) -> None:
@@ -218,15 +219,16 @@ class _Run:
     def _look(self, record: Record) -> None:
         """Every record, as it is made."""
         self._injector.look(record)
-        if self._listener is not None:
-            self._listener(record)
         seq: int = record["seq"]
+        stop = self._stop_at is not None and seq >= self._stop_at
+        if self._listener is not None and not self._stopped:
+            stop = self._listener(record) is True or stop
         if self._reseed is not None and seq >= self._reseed.record:
             seed, self._reseed = self._reseed.seed, None
             self.order.reseed(seed)
             assert self._node is not None
             self._node.randoms.reseed(seed)
-        if self._stop_at is not None and seq >= self._stop_at and not self._stopped:
+        if stop and not self._stopped:
             self._stopped = True
             assert self._node is not None
             self._finish(self._node)

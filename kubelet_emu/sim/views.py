@@ -29,6 +29,7 @@ def _view(world: World, uid: str, obj: Mapping[str, Any] | None, start_ns: int) 
     sandboxes = [one for one in world.sandboxes.values if one.uid == uid]
     current = max(sandboxes, key=lambda one: one.created_at_ns, default=None)
     instances: dict[str, InstanceView] = {}
+    earlier: dict[str, InstanceView] = {}
     elsewhere: list[str] = []
     for sandbox in sandboxes:
         newest: dict[str, Container] = {}
@@ -41,12 +42,14 @@ def _view(world: World, uid: str, obj: Mapping[str, Any] | None, start_ns: int) 
             instances = {name: _instance(one, start_ns) for name, one in newest.items()}
         else:
             elsewhere += [name for name, one in newest.items() if one.state == "RUNNING"]
+            earlier |= {name: _instance(one, start_ns) for name, one in newest.items()}
     name = obj["metadata"]["name"] if obj is not None else sandboxes[0].name
     return PodView(
         name=name,
         obj=obj,
         ready_sandboxes=sum(one.ready for one in sandboxes),
         instances=instances,
+        earlier=earlier,
         running_elsewhere=tuple(elsewhere),
     )
 

@@ -117,4 +117,5 @@ class Worker:
 
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._task = None
+        self._workers.gone(self)  # at once: it must not be given a call before it has ended
         return trio.lowlevel.Abort.SUCCEEDED

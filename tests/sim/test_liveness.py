@@ -113,6 +113,13 @@ def test_a_restart_of_all_is_owed_once_its_rule_matches():
     assert "restart of all" not in whats(given, restart_all=False)
 
 
+def test_what_ran_once_with_success_is_not_run_in_a_new_sandbox():
+    given = view(
+        container("m"), container("n"), policy="OnFailure", earlier={"m": exited("m"), "n": exited("n", 1)}
+    )
+    assert whats(given) == ["status of m", "start of n"]
+
+
 def test_pods_that_end_or_are_gone_leave_nothing_running():
     going = view(container("m"), metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30})
     assert [debt.bound_seconds for debt in owed(going, now_seconds=0.0)] == [SLACK_SECONDS + 30.0]

@@ -172,7 +172,7 @@ class World:
 
     def _action(self, record: Record) -> list[Step]:
         given = record.get("object")
-        if record["do"] == "reboot-node" and record.get("forget"):
+        if record["do"] in ("reboot-node", "restart-runtime") and record.get("forget"):
             for pod in self.pods.values():
                 pod.forget_runtime()
         if record["do"] != "create" or not isinstance(given, Mapping):
