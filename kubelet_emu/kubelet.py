@@ -50,6 +50,7 @@ from kubelet_emu.nodeobject import NodeShape, node_object
 from kubelet_emu.nodestatus import NodeReporter
 from kubelet_emu.object_cache import ObjectCache
 from kubelet_emu.pleg.diff import PlegEvent, PlegEventType
+from kubelet_emu.pleg.evented import EVENTED_RELIST_SECONDS, EVENTED_THRESHOLD_SECONDS, EventedPleg
 from kubelet_emu.pleg.generic import GenericPleg, PlegGate
 from kubelet_emu.pod_manager import PodManager
 from kubelet_emu.pod_update import (
@@ -163,7 +164,8 @@ class Kubelet:
         settings, clock, api = self.settings, self._clock, self._api
         stream = self._randoms.stream
         self.pods = PodManager()
-        self.cache = PodCache()
+        self._evented = settings.gates.enabled("EventedPLEG")
+        self.cache = PodCache(refuse_stale=self._evented)
         self.stamps = Stamps(clock)
         self.work_queue = WorkQueue()
         self.reasons = ReasonCache()
@@ -261,8 +263,10 @@ class Kubelet:
             stamps=self.stamps,
             recorder=recorder,
             deliver=self._deliver_pleg,
-            period_seconds=settings.relist_period_seconds,
-            threshold_seconds=settings.relist_threshold_seconds,
+            period_seconds=EVENTED_RELIST_SECONDS if self._evented else settings.relist_period_seconds,
+            threshold_seconds=(
+                EVENTED_THRESHOLD_SECONDS if self._evented else settings.relist_threshold_seconds
+            ),
             on_demand=settings.gates.enabled("PLEGOnDemandRelist"),
         )
         self.workers = PodWorkers(
@@ -299,6 +303,16 @@ class Kubelet:
             gates=settings.gates,
             node=self._node,
             active=self.allocation.active,
+        )
+
+    def _make_evented_pleg(self) -> EventedPleg:
+        return EventedPleg(
+            stream=self.runtime.events_of(self.stamps),
+            generic=self.pleg,
+            cache=self.cache,
+            stamps=self.stamps,
+            recorder=self._recorder,
+            deliver=self._deliver_pleg,
         )
 
     def _make_containers(self, nursery: trio.Nursery) -> ContainerManager:
@@ -405,6 +419,8 @@ class Kubelet:
             nursery.start_soon(self._follow_node, self._api)
             nursery.start_soon(self.status.run)
         nursery.start_soon(self.pleg.run)
+        if self._evented:
+            nursery.start_soon(self._make_evented_pleg().run)
         nursery.start_soon(self._collect_garbage)
         nursery.start_soon(self.logs.run)
         nursery.start_soon(self._delete_dead_containers)

@@ -34,6 +34,9 @@ skip() { say "skipped: $*"; exit $required; }
 command -v unshare >/dev/null || skip 'needs unshare (package util-linux)'
 unshare --mount --pid --net --fork --mount-proc true 2>/dev/null || skip 'this machine does not let us make namespaces'
 [ -d /sys/fs/cgroup ] && [ -n "$(ls /sys/fs/cgroup)" ] || skip 'no cgroups are mounted on /sys/fs/cgroup'
+cgroups=/sys/fs/cgroup # version 2; with version 1 each controller has a tree of its own
+[ -f /sys/fs/cgroup/cgroup.controllers ] || cgroups=/sys/fs/cgroup/memory
+mkdir "$cgroups/kubelet-emu-$$" 2>/dev/null && rmdir "$cgroups/kubelet-emu-$$" || skip "cgroups cannot be made below $cgroups"
 command -v "$python" >/dev/null || skip "needs $python, to build images"
 if [ -z "$emu" ]; then
     "$python" -c 'import trio, grpc, google.protobuf' 2>/dev/null || skip "$python lacks the dependencies of kubelet-emu"
@@ -80,14 +83,20 @@ for package in $packages; do
     [ "$status" = installed ] || missing="$missing $package"
 done
 if [ -n "$missing" ]; then
-    # shellcheck disable=SC2086
-    fetch() {
-        apt-get -qq -y -o "Dir::Cache::archives=$work/debs" -o APT::Sandbox::User=root \
-            install --download-only --no-install-recommends $missing >"$work/apt.log" 2>&1
+    # Lists and caches of its own, if those of the machine do not serve: an update of ours changes nothing there.
+    mkdir -p "$work/apt/lists/partial" "$work/apt/cache"
+    apt() {
+        timeout 100 apt-get -qq -y -o "Dir::Cache=$work/apt/cache" -o "Dir::Cache::archives=$work/debs" \
+            -o APT::Sandbox::User=root -o Acquire::Retries=1 -o Acquire::http::Timeout=20 \
+            -o Acquire::https::Timeout=20 "$@" >>"$work/apt.log" 2>&1
     }
-    fetch || { apt-get -qq update >>"$work/apt.log" 2>&1 && fetch; } ||
+    # shellcheck disable=SC2086
+    fetch() { apt "$@" install --download-only --no-install-recommends $missing; }
+    own="-o Dir::State::lists=$work/apt/lists"
+    # shellcheck disable=SC2086
+    fetch || { apt $own update && fetch $own; } ||
         skip "cannot fetch$missing: $(grep '^E:' "$work/apt.log" | head -1)"
-    for deb in "$work"/debs/*.deb; do dpkg -x "$deb" "$root"; done
+    for deb in "$work"/debs/*.deb; do dpkg -x "$deb" "$root" || skip "cannot unpack $(basename "$deb")"; done
     say "unpacked$missing"
 fi
 PATH=$root/usr/bin:$root/usr/sbin:$root/bin:$root/sbin:$PATH:/usr/sbin:/sbin

@@ -28,20 +28,31 @@ until ctr --address "$work/containerd.sock" version >"$work/log/version" 2>&1; d
     sleep 0.2
 done
 say "$(sed -n '/Server/,$ s/ *Version: */containerd /p' "$work/log/version"), $(runc --version | head -1), snapshotter $snapshotter"
-ctr --address "$work/containerd.sock" --namespace k8s.io images import --snapshotter "$snapshotter" "$work/images.tar" >"$work/log/import" 2>&1 ||
+timeout 60 ctr --address "$work/containerd.sock" --namespace k8s.io images import --snapshotter "$snapshotter" "$work/images.tar" >"$work/log/import" 2>&1 ||
     { cat "$work/log/import"; fail 'the images cannot be imported:'; }
 
-[ $# -gt 0 ] || set -- restart restart-all
-code=0
+# Without arguments: what restarts are about, in scenarios of half a minute, side by side.
+[ $# -gt 0 ] || set -- restart-onfailure-until-success rule-restart-on-listed-code rule-then-policy-then-backoff \
+    restart-all-sidecar-exit restart-all-regular-exit restart-all-init-exit restart-all-two-second-kill \
+    restart-all-keeps-volumes-and-identity restart-all-liveness-kill-code restart-all-leaves-ephemeral-alone \
+    restart-all-skips-prestop sidecar-crash-restarts-in-never-pod init-not-rerun-after-regular-restart
 endpoint=unix://$work/containerd.sock
+limit=${KUBELET_EMU_LANE_SECONDS:-270}
+code=0
 if [ -n "$emu" ]; then
-    "$emu" conform --cri-endpoint "$endpoint" "$@" || code=$?
+    timeout -k 20 "$limit" "$emu" conform --cri-endpoint "$endpoint" "$@" || code=$?
 else
-    PYTHONPATH=$repo/proto:$repo "$python" -m kubelet_emu conform --cri-endpoint "$endpoint" "$@" || code=$?
+    PYTHONPATH=$repo/proto:$repo timeout -k 20 "$limit" "$python" -m kubelet_emu conform --cri-endpoint "$endpoint" "$@" ||
+        code=$?
 fi
+[ "$code" != 124 ] && [ "$code" != 137 ] || say "not done within $limit s; KUBELET_EMU_LANE_SECONDS sets another limit"
 
 left=$(ctr --address "$work/containerd.sock" --namespace k8s.io containers list -q | wc -l)
 [ "$left" = 0 ] || { say "$left containers were left behind in containerd"; code=1; }
 kill -TERM "$daemon"
-wait "$daemon" || true
+try=0
+while kill -0 "$daemon" 2>/dev/null && [ "$try" -lt 50 ]; do
+    try=$((try + 1))
+    sleep 0.1
+done
 exit $code

@@ -38,7 +38,7 @@ class CriCalls:
         *,
         request_timeout_seconds: float,
     ) -> None:
-        self._runtime = runtime
+        self.runtime = self._runtime = runtime
         self._images = images
         self._timeout = request_timeout_seconds
 

@@ -14,10 +14,12 @@ from attrs import frozen
 
 from kubelet_emu.api.types import Pod
 from kubelet_emu.container.runtime import RunningPod, RuntimePodStatus, SyncPodResult
+from kubelet_emu.container.stamps import Stamps
 from kubelet_emu.errors import PeerError
 from kubelet_emu.kuberuntime import nulls
 from kubelet_emu.kuberuntime.backoff import BackOffTable, crash_loop_limits
 from kubelet_emu.kuberuntime.calls import CriCalls
+from kubelet_emu.kuberuntime.event_stream import CriEvents
 from kubelet_emu.kuberuntime.gc import dead_beyond
 from kubelet_emu.kuberuntime.images_manager import ImageManager
 from kubelet_emu.kuberuntime.kill import Killer
@@ -278,6 +280,12 @@ class KubeRuntime:
     async def get_pod_status(self, uid: str, name: str, namespace: str) -> RuntimePodStatus:
         """Everything about one pod, freshly read (POD-917)."""
         return await self._reader.pod_status(uid, name, namespace)
+
+    def events_of(self, stamps: Stamps) -> CriEvents:
+        """The runtime's stream of container events, for an evented PLEG (POD-915)."""
+        return CriEvents(
+            self.calls.runtime, clock=self._clock, stamps=stamps, read=self._reader.status_of_event
+        )
 
     async def sync_pod(
         self, pod: Pod, status: RuntimePodStatus, *, restart_all_containers: bool

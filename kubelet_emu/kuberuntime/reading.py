@@ -266,19 +266,21 @@ class Reader:
             containers = await self._containers(uid)
         except StatusError as error:
             raise PeerError(str(error)) from error
-        sandboxes.sort(key=lambda status: (-status.metadata.attempt, -status.created_at, status.id))
-        ips: tuple[str, ...] = ()
-        if sandboxes and sandboxes[0].state == cri.SANDBOX_READY:
-            ips = sandbox_ips(sandboxes[0])
-        return RuntimePodStatus(
-            uid=uid,
-            name=name,
-            namespace=namespace,
-            ips=ips,
-            containers=tuple(sorted(containers, key=lambda c: (-c.created_at_ns, c.id))),
-            sandboxes=tuple(to_runtime_sandbox(status) for status in sandboxes),
-            observed_at_seconds=observed,
-        )
+        return _status_of(uid, name, namespace, sandboxes, containers, observed)
+
+    def status_of_event(self, event: cri.ContainerEventResponse) -> RuntimePodStatus | None:
+        """A pod's status from the snapshot that an event carries; None if it carries no sandbox (POD-915)."""
+        meta = event.pod_sandbox_status.metadata
+        if not event.pod_sandbox_status.HasField("metadata"):
+            return None
+        sandbox_id = event.pod_sandbox_status.id
+        containers = [
+            self._with_message(to_runtime_container(status, sandbox_id))
+            for status in event.containers_statuses
+        ]
+        sandboxes = [event.pod_sandbox_status]
+        observed = self._clock.elapsed_seconds()
+        return _status_of(meta.uid, meta.name, meta.namespace, sandboxes, containers, observed)
 
     async def _sandboxes(self, uid: str) -> list[cri.PodSandboxStatus]:
         listed = sorted(
@@ -347,6 +349,30 @@ class Reader:
             return termination.tail_of_log(data)
         except (OSError, ValueError) as error:
             return termination.log_error_text(str(error))
+
+
+def _status_of(
+    uid: str,
+    name: str,
+    namespace: str,
+    sandboxes: list[cri.PodSandboxStatus],
+    containers: Sequence[RuntimeContainer],
+    observed_seconds: float,
+) -> RuntimePodStatus:
+    """Newest first; addresses are those of the newest sandbox, if it is READY (POD-917)."""
+    sandboxes.sort(key=lambda status: (-status.metadata.attempt, -status.created_at, status.id))
+    ips: tuple[str, ...] = ()
+    if sandboxes and sandboxes[0].state == cri.SANDBOX_READY:
+        ips = sandbox_ips(sandboxes[0])
+    return RuntimePodStatus(
+        uid=uid,
+        name=name,
+        namespace=namespace,
+        ips=ips,
+        containers=tuple(sorted(containers, key=lambda c: (-c.created_at_ns, c.id))),
+        sandboxes=tuple(to_runtime_sandbox(status) for status in sandboxes),
+        observed_at_seconds=observed_seconds,
+    )
 
 
 def _listed(container: cri.Container) -> RunningContainer:
