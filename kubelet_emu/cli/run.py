@@ -4,7 +4,7 @@ Only what ``--help`` needs is imported at the top; a run imports the rest step b
 on the screen before the node is built.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from devices.setup import PluginSetup
     from kubelet_emu.cli.given import GivenPods
     from kubelet_emu.cli.output import Output
+    from kubelet_emu.lab.deeds import Deed
     from kubelet_emu.lab.expectations import Expectation
     from kubelet_emu.lab.node import NodeOptions
     from kubelet_emu.lab.report import Reported
@@ -42,6 +43,7 @@ Examples:
   kubelet-emu run pod.yaml --exit 'train#0=1@30s' --expect 'final train.restartCount = 1'
   kubelet-emu run worker.yaml --devices a100x8 --fail-device '#3@30s'
   kubelet-emu run worker.yaml --against-recreate
+  kubelet-emu run pod.yaml --do reboot-node@30s  the node loses its power after 30 s
   kubelet-emu run pod.yaml -o yaml              the final Pod objects and nothing else
 
 \b
@@ -71,6 +73,7 @@ class Asked:
     config: str | None
     node: str
     devices: tuple[str, ...]
+    do: tuple[str, ...]
     fail_device: tuple[str, ...]
     dra_driver: tuple[str, ...]
     cri_endpoint: str
@@ -117,6 +120,13 @@ class Asked:
     metavar="FILE",
     help="YAML that says what containers do: run time, exit code, OOM kill, log lines, readiness, "
     "failed starts and pulls.",
+)
+@click.option(
+    "--do",
+    multiple=True,
+    metavar="[POD/]ACTION@TIME[+DOWN]",
+    help="Do something so long after the start: delete or stop-sandbox (a pod), restart-kubelet, "
+    "restart-runtime or reboot-node (away for DOWN). Repeatable.",
 )
 @click.option(
     "--seed",
@@ -274,6 +284,7 @@ class _Given:
     recreate_after: float
     endpoint: str
     expectations: "tuple[Expectation, ...]"
+    deeds: "tuple[Deed, ...]"
     devices: "tuple[PluginSetup, ...]"
     drivers: "tuple[DraSetup, ...]"
 
@@ -334,6 +345,10 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     if pods.pods:
         collect.read(lambda: given.check_targets(told, pods.containers), None)
         expectations = collect.read(lambda: _expectations(asked, pods, settings.node_name), ())
+    deeds: tuple[Deed, ...] = ()
+    if asked.do and pods.pods:
+        names = list(pods.containers)
+        deeds = collect.read(lambda: _deeds(asked, names), ())
     collect.raise_all()
     values = _Given(
         settings=evolve(settings, gates=gates),
@@ -344,6 +359,7 @@ def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
         recreate_after=recreate_after,
         endpoint=endpoint,
         expectations=expectations,
+        deeds=deeds,
         devices=plugins,
         drivers=drivers,
     )
@@ -359,6 +375,12 @@ def _expectations(asked: Asked, pods: "GivenPods", node_name: str) -> "tuple[Exp
     if asked.static:
         containers = {f"{name}-{node_name}": names for name, names in containers.items()}
     return read_expectations(asked.expect, containers)
+
+
+def _deeds(asked: Asked, names: Sequence[str]) -> "tuple[Deed, ...]":
+    from kubelet_emu.lab.deeds import parse_deeds
+
+    return parse_deeds(asked.do, names, static=asked.static, foreign=bool(asked.cri_endpoint))
 
 
 def _alone(asked: Asked) -> None:
@@ -400,6 +422,7 @@ def _run_options(asked: Asked, given: _Given) -> "RunOptions":
         until=given.until,
         max_seconds=given.max_seconds,
         expectations=given.expectations,
+        deeds=given.deeds,
         pace=Pace.REAL if real else Pace.VIRTUAL,
     )
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["perform"]
 
+REBOOT_DOWN_SECONDS = 10.0
 RUNTIME_DOWN_SECONDS = 1.0
-"""How long a restarted runtime daemon is away where the action does not say."""
+"""How long a restarted runtime daemon, or a node, is away where the action does not say."""
 
 
 async def perform(node: "Node", action: Action, *, namespace: str, pod: str) -> None:
@@ -26,12 +27,15 @@ async def perform(node: "Node", action: Action, *, namespace: str, pod: str) -> 
     Raises ``CallerError`` for an action this node does not know.
     """
     fields = action.fields()
+    of_pod = {"pod": pod} if pod else {}
     if action.do == "restart-kubelet":
         await node.restart_kubelet(down_seconds=action.down_seconds)
-        node.recorder.action(action.do, pod=pod, **fields)
+        node.recorder.action(action.do, **of_pod, **fields)
     elif action.do == "restart-runtime":
-        node.recorder.action(action.do, pod=pod, **fields)
+        node.recorder.action(action.do, **of_pod, **fields)
         await node.restart_runtime(down_seconds=action.down_seconds or RUNTIME_DOWN_SECONDS)
+    elif action.do == "reboot-node":
+        await node.reboot(down_seconds=action.down_seconds or REBOOT_DOWN_SECONDS, forget=action.forget)
     elif action.do == "stop-sandbox":
         node.recorder.action(action.do, pod=pod, **fields)
         await node.stop_sandbox(namespace, pod)

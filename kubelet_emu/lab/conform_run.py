@@ -119,6 +119,8 @@ def not_offered(scenario: Scenario, bench: Bench) -> str:
         return ""
     if "second-image" in scenario.needs and "second-image" not in bench.offers:
         return f"needs second-image: the runtime has no image {SECOND_IMAGE}"
+    if any(action.do == "reboot-node" for action in scenario.actions):
+        return "needs reboot-node: a machine that is not emulated is not rebooted"
     if any(action.do == "restart-runtime" for action in scenario.actions):
         return "needs restart-runtime: the daemon of a runtime that is not ours is not restarted"
     return ""

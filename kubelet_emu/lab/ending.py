@@ -31,8 +31,9 @@ class EndWatch:
     """Follows one run. Feed it every record (``look``); ``wait`` returns when the run is over.
 
     ``pods`` gives the pod objects as they are now, ``now`` node-clock seconds, ``zero_seconds`` the
-    node-clock time that the trace calls 0. A pod that has been removed is not among ``pods`` and counts as
-    ended.
+    node-clock time that the trace calls 0. Nothing counts as quiet before ``busy_until_seconds`` of the
+    trace: something is still to be done to the node. A pod that has been removed is not among ``pods`` and
+    counts as ended.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class EndWatch:
         now: Callable[[], float],
         zero_seconds: float,
         pods: Callable[[], Sequence[Mapping[str, Any]]],
+        busy_until_seconds: float = 0.0,
     ) -> None:
         self._until = until
         self._max_seconds = max_seconds
@@ -50,6 +52,7 @@ class EndWatch:
         self._zero_seconds = zero_seconds
         self._pods = pods
         self._changed_at = now()
+        self._busy_until = zero_seconds + busy_until_seconds
         self._changed = trio.Event()
         self._reached = False
 
@@ -75,7 +78,7 @@ class EndWatch:
             await self._sleep_until(min(wanted, limit))
             return self.ending("time" if wanted <= limit else "max-time")
         while not self._reached:
-            quiet_at = self._changed_at + self._quiet_seconds()
+            quiet_at = max(self._changed_at, self._busy_until) + self._quiet_seconds()
             if self._now() >= quiet_at:
                 settled = isinstance(self._until, UntilSettled)
                 return self.ending("settled" if settled else "unreachable")

@@ -11,7 +11,8 @@ What a person sees while it runs comes through a ``RunListener``; what is shown 
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from attrs import evolve, field, frozen
@@ -33,6 +34,9 @@ from kubelet_emu.lab.until import SETTLED, Ending, Until, UntilDuration
 from kubelet_emu.trace.schema import Record, Trace
 from node_host.loop import Pace
 from node_host.loop import run as run_loop
+
+if TYPE_CHECKING:  # read only where something is to be done
+    from kubelet_emu.lab.deeds import Deed
 
 __all__ = [
     "MAX_SECONDS",
@@ -80,6 +84,7 @@ class RunOptions:
     until: Until = SETTLED
     max_seconds: float | None = None
     expectations: tuple[Expectation, ...] = ()
+    deeds: "tuple[Deed, ...]" = ()
     pace: Pace = Pace.VIRTUAL
     rate: float = 1.0
 
@@ -247,12 +252,20 @@ class _Run:
                 self._static.listen(lambda obj: self._tell(obj, deleted=False))
                 nursery.start_soon(self._static.run)
             await self._apply(given)
+            deeds = self._options.deeds
+            if deeds:
+                from kubelet_emu.lab.deeds import do_all
+
+                spaces = {name: space for space, name in map(_name_of, given)}
+                zero = node.recorder.zero_seconds
+                nursery.start_soon(partial(do_all, node, deeds, spaces, zero_seconds=zero))
             watch = EndWatch(
                 self._options.until,
                 max_seconds=self._options.limit_seconds,
                 now=node.clock.elapsed_seconds,
                 zero_seconds=node.recorder.zero_seconds,
                 pods=self._inspect,
+                busy_until_seconds=max((deed.action.at_seconds for deed in deeds), default=0.0),
             )
             ending = watch.ending("interrupted")
             self._interrupts.scope = self._scope
@@ -297,6 +310,11 @@ class _Run:
         wall = time.perf_counter() - self._wall_start
         elapsed = self._node.clock.elapsed_seconds() - self._node.recorder.zero_seconds
         self._listener.pulse(max(elapsed, 0.0), wall)
+
+
+def _name_of(pod: Object) -> tuple[str, str]:
+    metadata: Mapping[str, Any] = pod.get("metadata", {})
+    return str(metadata.get("namespace") or "default"), str(metadata.get("name", ""))
 
 
 class _Pulse(trio.abc.Instrument):

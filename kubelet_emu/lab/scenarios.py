@@ -63,6 +63,7 @@ _ACTION_KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "exec": (("container", "command"), ()),
     "restart-kubelet": ((), ("down",)),
     "restart-runtime": ((), ("down",)),
+    "reboot-node": ((), ("down", "forget")),
     "stop-sandbox": ((), ()),
     "set-device-health": (("resource", "device", "health"), ()),
     "add-ephemeral-container": (("container",), ()),
@@ -75,6 +76,7 @@ _KEY_TYPES: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "gracePeriod": ("a whole number of seconds", int),
     "command": ("a list of strings", list),
     "down": ("a number of seconds", (int, float)),
+    "forget": ("true or false", bool),
     "resource": ("a string", str),
     "device": ("a string", str),
     "health": ("Healthy or Unhealthy", str),
@@ -93,6 +95,7 @@ class Action:
     container: str = ""
     command: tuple[str, ...] = ()
     down_seconds: float = 0.0
+    forget: bool = False
     resource: str = ""
     device: str = ""
     health: str = ""
@@ -107,6 +110,7 @@ class Action:
             "container": self.container or self.ephemeral_container or None,
             "command": list(self.command) or None,
             "down": self.down_seconds or None,
+            "forget": self.forget or None,
             "resource": self.resource or None,
             "device": self.device or None,
             "health": self.health or None,
@@ -402,6 +406,7 @@ def _action(document: Document, given: dict[str, Any], path: str) -> Action | No
         container=container if isinstance(container, str) else "",
         command=tuple(map(str, given.get("command", ()))),
         down_seconds=float(given.get("down", 0.0)),
+        forget=given.get("forget", False),
         resource=given.get("resource", ""),
         device=given.get("device", ""),
         health=given.get("health", ""),

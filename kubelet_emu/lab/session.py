@@ -247,6 +247,14 @@ class Session:
         seconds = _seconds(down)
         self._await(lambda node: node.restart_runtime(down_seconds=seconds))
 
+    def reboot(self, *, down: Duration = 10, forget: bool = False) -> None:
+        """Lose the power and come up again: no process survives, memory volumes are empty.
+
+        With ``forget`` the runtime has lost its records of sandboxes and containers too.
+        """
+        seconds = _seconds(down)
+        self._await(lambda node: node.reboot(down_seconds=seconds, forget=forget))
+
     # -- time --
 
     def advance(

@@ -1,3 +1,4 @@
+# pyright: basic
 """What a scenario's actions do to a node, and what becomes of those that the API refuses."""
 
 import pytest
@@ -76,6 +77,15 @@ def test_restarts_of_both_daemons():
     (found,), records = after(do("restart-kubelet", down_seconds=2.0), do("restart-runtime"))
     assert found.status.container_statuses[0].restart_count == 0
     assert noted(records, "restart-kubelet")[0]["down"] == 2.0
+    assert [r["up"] for r in records if r["k"] == "runtime"] == [False, True]
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_reboot(forget):
+    (found,), records = after(do("reboot-node", down_seconds=4.0, forget=forget))
+    assert found.status.phase == "Running"
+    assert found.status.container_statuses[0].restart_count == 1
+    assert noted(records, "reboot-node")[0]["forget"] is forget
     assert [r["up"] for r in records if r["k"] == "runtime"] == [False, True]
 
 

@@ -270,6 +270,7 @@ class _Teller:
             "delete": "The pod is deleted.",
             "restart-kubelet": "The kubelet is back from a restart, with nothing in its memory.",
             "restart-runtime": "The runtime's daemon is restarted; containers run on.",
+            "reboot-node": "The node loses its power and comes up again: no process survives.",
             "stop-sandbox": "Somebody stops the sandbox behind the kubelet's back.",
         }
         target: Any = record.get("container") or ""
