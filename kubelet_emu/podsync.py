@@ -8,7 +8,7 @@ the runtime acts on it, so that effects of a sync show in the status of the next
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import ObjectMeta, Pod, PodCondition, PodStatus, ResourceStatus
 from kubelet_emu.container.runtime import (
@@ -20,6 +20,7 @@ from kubelet_emu.container.runtime import (
 )
 from kubelet_emu.deadline import DEADLINE_MESSAGE, DEADLINE_REASON
 from kubelet_emu.errors import PeerError
+from kubelet_emu.evolving import evolve
 from kubelet_emu.kuberuntime.reading import running_pod_of
 from kubelet_emu.pod_update import UpdateType, is_static_pod, is_terminal_phase
 from kubelet_emu.podworkers.record import SyncError, SyncOutcome, UpdatePodOptions

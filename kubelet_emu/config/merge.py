@@ -6,10 +6,11 @@ Mirrors ``pkg/kubelet/config/config.go`` (POD-201, POD-202, POD-215 to POD-218, 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from kubelet_emu.api.times import format_nano9
 from kubelet_emu.api.types import Pod
+from kubelet_emu.evolving import evolve
 from kubelet_emu.pod_update import (
     CONFIG_MIRROR_ANNOTATION,
     CONFIG_SEEN_ANNOTATION,

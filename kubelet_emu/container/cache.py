@@ -4,11 +4,12 @@ Mirrors ``pkg/kubelet/container/cache.go`` (POD-901 to POD-903). Times are stamp
 """
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.container.runtime import RuntimePodStatus
 from kubelet_emu.container.stamps import BEFORE_ALL
 from kubelet_emu.errors import PeerError
+from kubelet_emu.evolving import evolve
 
 __all__ = ["PodCache"]
 

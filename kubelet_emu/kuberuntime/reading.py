@@ -7,7 +7,7 @@ Mirrors ``GetPods`` and ``GetPodStatus`` of ``pkg/kubelet/kuberuntime/kuberuntim
 import ipaddress
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.container.runtime import (
@@ -21,6 +21,7 @@ from kubelet_emu.container.runtime import (
     SandboxState,
 )
 from kubelet_emu.errors import PeerError
+from kubelet_emu.evolving import evolve
 from kubelet_emu.kuberuntime import labels, termination
 from kubelet_emu.kuberuntime.calls import CriCalls, is_not_found
 from node_host.clock import NodeClock

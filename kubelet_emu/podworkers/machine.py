@@ -10,10 +10,11 @@ coalesce in ``pending`` (POD-503). What was taken up last stays in ``active``, f
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import Pod
 from kubelet_emu.container.runtime import ContainerState, RuntimePodStatus, SandboxState
+from kubelet_emu.evolving import evolve
 from kubelet_emu.pod_update import UpdateType, full_name, is_static_pod, is_terminal_phase, phase_of, uid_of
 from kubelet_emu.podworkers import names
 from kubelet_emu.podworkers.effects import (

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import Container, ContainerStatus, Pod, PodStatus
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.restart_rules import is_sidecar
 from kubelet_emu.prober.worker import is_left_over

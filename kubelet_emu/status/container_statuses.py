@@ -15,7 +15,7 @@ are gone.
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import (
     Container,
@@ -29,6 +29,7 @@ from kubelet_emu.api.types import (
 )
 from kubelet_emu.container.runtime import ContainerState as Runtime
 from kubelet_emu.container.runtime import RuntimeContainer, RuntimePodStatus
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.restart_rules import is_sidecar, should_container_be_restarted
 from kubelet_emu.status import constants as k

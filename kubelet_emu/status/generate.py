@@ -7,11 +7,12 @@ is what the status manager is then asked to store; nothing here has an effect on
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from kubelet_emu.api.qos import pod_qos
 from kubelet_emu.api.types import HostIP, Pod, PodCondition, PodIP, PodStatus, ResourceStatus
 from kubelet_emu.container.runtime import RuntimePodStatus
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.restart_rules import should_all_containers_restart
 from kubelet_emu.status import conditions as make

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.codec import status_to_json
 from kubelet_emu.api.decoded import DecodedPods
 from kubelet_emu.api.types import Pod, PodCondition, PodStatus
 from kubelet_emu.errors import PeerError
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.seams import Recorder
 from kubelet_emu.status import constants as k

@@ -1,8 +1,9 @@
 """The kubelet's status merged into the API's; mirrors mergePodStatus of status_manager.go (pure)."""
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import PodCondition, PodStatus
+from kubelet_emu.evolving import evolve
 from kubelet_emu.status import constants as k
 from kubelet_emu.status.normalize import stamp_transitions
 from kubelet_emu.status.pods import cached_condition, is_terminal

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from attrs import evolve
-
 from kubelet_emu.api.types import (
     ApiObject,
     ContainerState,
@@ -13,6 +11,7 @@ from kubelet_emu.api.types import (
     PodCondition,
     PodStatus,
 )
+from kubelet_emu.evolving import evolve
 from kubelet_emu.status import constants as k
 from kubelet_emu.status.pods import cached_condition
 

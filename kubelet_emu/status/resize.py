@@ -1,8 +1,9 @@
 """Conditions of an in-place resize, kept beside the statuses (pure; STA-512, STA-513)."""
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import PodCondition
+from kubelet_emu.evolving import evolve
 from kubelet_emu.status import constants as k
 
 __all__ = ["ResizeConditions", "from_api", "set_in_progress", "set_pending"]

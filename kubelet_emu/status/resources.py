@@ -7,8 +7,6 @@ reports it (STA-1001, STA-1002). Without in-place resizes both agree but for rou
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from attrs import evolve
-
 from kubelet_emu.api.quantity import Quantity, QuantityFormat
 from kubelet_emu.api.resources import aggregate_limits, aggregate_requests
 from kubelet_emu.api.types import (
@@ -21,6 +19,7 @@ from kubelet_emu.api.types import (
     ResourceRequirements,
 )
 from kubelet_emu.container.runtime import ContainerState, RuntimeContainer
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.status import constants as k
 

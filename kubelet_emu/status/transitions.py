@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import Container, ContainerStatus, Pod, PodStatus
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.restart_rules import all_containers_could_restart, is_sidecar, should_restart
 from kubelet_emu.status import constants as k

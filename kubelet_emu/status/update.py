@@ -1,8 +1,9 @@
 """What the status manager stores; mirrors updateStatusInternal of status_manager.go (pure)."""
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kubelet_emu.api.types import ContainerStatus, Pod, PodCondition, PodStatus
+from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
 from kubelet_emu.status import conditions as make
 from kubelet_emu.status import constants as k

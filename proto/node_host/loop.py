@@ -19,6 +19,7 @@ Order
     wake form one batch.
 """
 
+import gc
 import itertools
 import math
 import threading
@@ -203,6 +204,12 @@ def current_alarms() -> Alarms | None:
     return clock.alarms if isinstance(clock, VirtualClock | RealClock) else None
 
 
+_YOUNG_OBJECTS_MAX = 10_000
+"""How many new objects Python's collector waits for while a run goes on. A node makes hundreds of frozen
+values a step, of which next to none are part of a cycle; the usual 700 has them looked at again and again.
+"""
+
+
 class _SeededOrder:
     """Stands in for the generator that trio shuffles its batches with; one generator a thread.
 
@@ -216,6 +223,7 @@ class _SeededOrder:
         self._lock = threading.Lock()
         self._runs = 0
         self._saved: tuple[Any, bool] = (_run._r, False)
+        self._saved_thresholds = gc.get_threshold()
 
     def seeded(self, rng: TaskOrder) -> "_Seeding":
         return _Seeding(self, rng)
@@ -228,6 +236,9 @@ class _SeededOrder:
         self._local.turn = Turn(rng)
         with self._lock:
             if self._runs == 0:
+                young, *older = self._saved_thresholds = gc.get_threshold()
+                if young:
+                    gc.set_threshold(max(young, _YOUNG_OBJECTS_MAX), *older)
                 self._saved = (_run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING)
                 _run._r = self  # pyright: ignore[reportAttributeAccessIssue]
                 _run._ALLOW_DETERMINISTIC_SCHEDULING = True  # pyright: ignore[reportAttributeAccessIssue]
@@ -238,6 +249,7 @@ class _SeededOrder:
         with self._lock:
             self._runs -= 1
             if self._runs == 0:
+                gc.set_threshold(*self._saved_thresholds)
                 saved_random, saved_flag = self._saved
                 _run._r = saved_random
                 _run._ALLOW_DETERMINISTIC_SCHEDULING = saved_flag  # pyright: ignore[reportAttributeAccessIssue]
