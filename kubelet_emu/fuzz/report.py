@@ -196,7 +196,8 @@ def _action(record: Record) -> str:
 
 def _device(record: Record) -> str:
     about = f" for {record['container']}" if record.get("container") else ""
-    return f"device   {record['method']} {' '.join(record.get('ids') or ())}{about}"
+    ids = json.dumps(record["ids"]) if record.get("ids") else ""
+    return f"device   {record['method']} {ids}{about}"
 
 
 def _plugin(record: Record) -> str:
