@@ -10,6 +10,7 @@ Nor is what a manifest makes impossible (``excused``): an image that cannot be p
 be started.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -320,3 +321,7 @@ class Debts:
                 waiting = True
         self._since = present
         return waiting
+
+    def oldest_since(self) -> float:
+        """Since when the oldest of what is owed is owed, in seconds of the node's clock; inf if nothing is."""
+        return min(self._since.values(), default=math.inf)

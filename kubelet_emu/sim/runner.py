@@ -36,6 +36,10 @@ LIVENESS = "debts-paid"
 """Name of the finding that something was still owed to a pod long after the last fault."""
 LOOK_SECONDS = 1.0
 KEPT_SECONDS = 4.0
+TURNOVER_SECONDS = 12.0
+PROMPT_SECONDS = 4.0
+"""A pod that restarts for ever is always owed something new. After ``TURNOVER_SECONDS`` it is left alone if
+nothing has been owed for longer than ``PROMPT_SECONDS``."""
 
 
 @frozen
@@ -190,6 +194,7 @@ class _Run:
         debts, excused = Debts(), _excused(self._case)
         restart_all = node.settings.gates.restart_all
         settled_at: float | None = None
+        begun = node.clock.elapsed_seconds()
         while True:
             now = node.clock.elapsed_seconds()
             found = [
@@ -203,6 +208,8 @@ class _Run:
                     break
                 settled_at = now if settled_at is None else settled_at
                 await node.clock.sleep(KEPT_SECONDS)
+            elif now >= begun + TURNOVER_SECONDS and debts.oldest_since() > now - PROMPT_SECONDS:
+                break
             else:
                 await node.clock.sleep(LOOK_SECONDS)
         last = node.recorder.records[-1]["seq"]

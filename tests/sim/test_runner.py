@@ -79,3 +79,18 @@ def test_chance_may_change_at_a_record():
     assert other.records != whole.records
     before = [record for record in whole.records if record.get("end", record["seq"]) < 80]
     assert [record for record in other.records if record.get("end", record["seq"]) < 80] == before
+
+
+def test_a_pod_that_restarts_for_ever_does_not_keep_a_run_going():
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
+    container = {
+        "name": "a",
+        "image": "busybox",
+        "restartPolicy": "Never",
+        "restartPolicyRules": rules,
+        "command": ["sh", "-c", "sleep 1; exit 88"],
+    }
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    outcome = run_case(Case(documents=({"apiVersion": "v1", "kind": "Pod", **pod},), duration_seconds=5))
+    assert outcome.ok
+    assert outcome.simulated_seconds < 20
