@@ -323,5 +323,5 @@ class Debts:
         return waiting
 
     def oldest_since(self) -> float:
-        """Since when the oldest of what is owed is owed, in seconds of the node's clock; inf if nothing is."""
+        """Since when the oldest debt is there, in seconds of the node's clock; inf if nothing is owed."""
         return min(self._since.values(), default=math.inf)
