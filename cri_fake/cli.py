@@ -75,6 +75,11 @@ def main() -> None:
     help="Commands of 'ctl', one a line, at times.",
 )
 @click.option(
+    "--state",
+    metavar="DIR",
+    help="Keep sandboxes, containers, images and (without --root) logs there for the next start.",
+)
+@click.option(
     "--control",
     metavar="PATH",
     help="Socket for 'cri-fake ctl'. Default: the runtime's, with .ctl at its end.",
@@ -91,6 +96,7 @@ def serve(
     profile: str,
     faults: str,
     script: str | None,
+    state: str | None,
     control: str | None,
 ) -> None:
     """Serve the runtime and image services until interrupted."""
@@ -111,6 +117,7 @@ def serve(
             faults=faults,
             script_text=_text(script) or "",
             script_file=script or "",
+            state=state,
             control=control,
         )
         serving.serve_until_interrupted(options, say=lambda text: click.echo(text, err=True))

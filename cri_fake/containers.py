@@ -50,7 +50,7 @@ class ContainerOps:
         self._rng = rng
         self._nursery: trio.Nursery | None = None
         self._live: dict[str, LiveContainer] = {}
-        self._instances: dict[tuple[str, str, str], dict[str, int]] = {}
+        self._instances: dict[str, dict[str, int]] = {}
 
     def adopt(self, nursery: trio.Nursery | None) -> None:
         """Give the nursery that owns all processes from now on; None when it ends."""
@@ -152,13 +152,20 @@ class ContainerOps:
         )
 
     def _next_instance(self, sandbox: Sandbox, name: str) -> int:
-        counts = self._instances.setdefault((sandbox.namespace, sandbox.name, sandbox.uid), {})
+        pod = _pod_key(sandbox)
+        counts = self._instances.get(pod)
+        if counts is None:
+            counts = self._instances[pod] = dict(self._world.notes.pop(f"instances/{pod}", {}))
         counts[name] = counts.get(name, 0) + 1
+        self._world.keep_note(f"instances/{pod}", counts)
         return counts[name] - 1
 
     def forget_pod(self, sandbox: Sandbox) -> None:
         """The last sandbox of a pod is gone: its instances are not counted on."""
-        self._instances.pop((sandbox.namespace, sandbox.name, sandbox.uid), None)
+        pod = _pod_key(sandbox)
+        self._instances.pop(pod, None)
+        self._world.notes.pop(f"instances/{pod}", None)
+        self._world.keep_note(f"instances/{pod}", None)
 
     def _make_mount_sources(self, config: cri.ContainerConfig) -> None:
         """A host path that does not exist becomes a directory, as in containerd (CRI-054)."""
@@ -444,6 +451,10 @@ class ContainerOps:
     def image_of(self, container: Container) -> Image | None:
         """The container's image, None once it was removed."""
         return self._world.images.resolve(container.image_id)
+
+
+def _pod_key(sandbox: Sandbox) -> str:
+    return f"{sandbox.namespace}/{sandbox.name}/{sandbox.uid}"
 
 
 def _not_created(container: Container) -> Refused:

@@ -7,7 +7,7 @@ address of each.
 """
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cri_fake.store.faults import Kind, Refused
 
@@ -83,6 +83,21 @@ class _Range:
             del self._held[value]
             self._freed_at_seconds[value] = now_seconds
 
+    def restored(self, address: str, holder: str) -> None:
+        value = int(ipaddress.ip_address(address))
+        if self.first <= value <= self.last:
+            self._held[value] = holder
+
+    @property
+    def position(self) -> str:
+        """The address that is tried next."""
+        return str(self._address(self._next))
+
+    def go_on(self, address: str) -> None:
+        value = int(ipaddress.ip_address(address))
+        if self.first <= value <= self.last + 1:
+            self._next = value
+
     def holder(self, address: str) -> str | None:
         return self._held.get(int(ipaddress.ip_address(address)))
 
@@ -120,6 +135,26 @@ class Ipam:
         """Take back what the holder has; nothing happens if it has nothing."""
         for each in (*self._ranges, *self._retired):
             each.release(holder, now_seconds)
+
+    def restored(self, holder: str, addresses: Sequence[str]) -> None:
+        """Let a sandbox have again what it had; addresses of other ranges than ours are in nobody's way."""
+        for address in addresses:
+            version = ipaddress.ip_address(address).version
+            for each in self._ranges:
+                if each.network.version == version:
+                    each.restored(address, holder)
+
+    @property
+    def positions(self) -> dict[str, str]:
+        """Which address is tried next, by range: what has to be kept so that a freed one comes back late."""
+        return {str(each.network): each.position for each in self._ranges}
+
+    def go_on(self, positions: Mapping[str, str]) -> None:
+        """Go on where ``positions`` says."""
+        for each in self._ranges:
+            position = positions.get(str(each.network))
+            if position is not None:
+                each.go_on(position)
 
     def holder(self, address: str) -> str | None:
         """Who holds the address, None if nobody does."""

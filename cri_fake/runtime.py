@@ -14,6 +14,7 @@ afterwards. Nothing is asked of the operating system: clock, chance, files and n
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from random import Random
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,6 +38,8 @@ from cri_fake.pulls import ImageOps
 from cri_fake.sandboxes import SandboxOps
 from cri_fake.service import RuntimeService
 from cri_fake.signals import SIGKILL
+from cri_fake.state.journal import Journal
+from cri_fake.state.keeping import answering_durably, keep, restore
 from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Refused, not_found
 from cri_fake.store.sandboxes import Sandbox
@@ -87,6 +90,8 @@ class FakeRuntime:
     ``observer`` is told of process starts and exits; ``programs`` are Python programs by name or path;
     ``pod_cidr`` is one range or two of different families, ``host_ip`` the address of host-network pods;
     ``preloaded`` are images present from the start; ``faults`` are injected into the calls that are served.
+    ``state`` keeps everything over the end of the program; ids must then come from a source (``ids``) that
+    does not begin anew each time.
     """
 
     def __init__(
@@ -106,13 +111,15 @@ class FakeRuntime:
         programs: Mapping[str, Program] | None = None,
         host_ip: str = DEFAULT_HOST_IP,
         faults: FaultPlan | None = None,
+        state: Journal | None = None,
+        ids: Random | None = None,
     ) -> None:
         self._latency = latency
         self._world = World(
             clock=clock,
             disk=Disk(files),
             net=net,
-            ids=randoms.stream("cri_fake.ids"),
+            ids=ids or randoms.stream("cri_fake.ids"),
             latency=latency,
             profile=profile,
             observer=observer,
@@ -131,7 +138,12 @@ class FakeRuntime:
             forget=self._containers.forget_pod,
         )
         self._images = ImageOps(self._world)
-        self._images.preload(preloaded)
+        self._state = state
+        if state is None or state.fresh:
+            self._images.preload(preloaded)
+        if state is not None:
+            restore(self._world, state)
+            keep(self._world, state)
         reader = Reader(self._world, self._sandboxes, self._containers)
         execs = ExecOps(self._world, self._containers)
         self._service = RuntimeService(self._world, self._sandboxes, self._containers, execs, reader)
@@ -139,6 +151,8 @@ class FakeRuntime:
         self._handlers: tuple[Handler, ...] = (self._service, self._image_service)
         if profile.missing_methods:
             self._handlers = tuple(_without(handler, profile.missing_methods) for handler in self._handlers)
+        if state is not None:
+            self._handlers = tuple(answering_durably(handler, state) for handler in self._handlers)
         self._faults: ServerFaults | None = None
         if faults is not None:
             self._faults = ServerFaults(faults, self._crash_soon)
@@ -171,6 +185,8 @@ class FakeRuntime:
         self._nursery = nursery
         self._stack.callback(self._containers.adopt, None)
         self._stack.callback(nursery.cancel_scope.cancel)
+        if self._state is not None:
+            nursery.start_soon(self._state.keep_up)
         return self
 
     async def __aexit__(

@@ -103,6 +103,8 @@ class SandboxOps:
             world.sandbox_names.release(name)
             raise
         world.sandboxes.add(sandbox)
+        if sandbox.ips:
+            world.keep_note("ipam", world.ipam.positions)
         world.publish(EventType.CREATED, sandbox_id, sandbox_id)
         world.publish(EventType.STARTED, sandbox_id, sandbox_id)
         return sandbox_id

@@ -1,5 +1,6 @@
 """The fake runtime as a process of its own: real time, files under one folder, a unix socket."""
 
+import os
 import secrets
 import signal
 import tempfile
@@ -20,6 +21,7 @@ from cri_fake.control.server import play, serve_control
 from cri_fake.latency import make_latency
 from cri_fake.profile import CONTAINERD_2, PROFILES, Profile
 from cri_fake.runtime import FakeRuntime
+from cri_fake.state.journal import CannotKeep, Journal
 from cri_fake.store.faults import Refused
 from node_host.clock import NodeClock, shared_epoch_ns
 from node_host.faults import Draw, FaultPlan, FaultSyntaxError
@@ -55,6 +57,8 @@ class ServeOptions:
     """The plan of faults to begin with."""
     script_text: str = ""
     script_file: str = ""
+    state: str | None = None
+    """Folder in which the state lasts; None for memory only."""
     control: str | None = None
     """Path of the control socket; None for ``socket`` + ``.ctl``."""
 
@@ -125,8 +129,12 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
     socket = Path(options.socket).absolute()
     control = options.control or f"{options.socket}.ctl"
     with ExitStack() as stack:
+        state = None if options.state is None else _kept(stack, options.state)
         root = options.root
-        if root is None:
+        if root is None and options.state is not None:
+            root = os.path.join(options.state, "node")
+            os.makedirs(root, exist_ok=True)
+        elif root is None:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="cri-fake-"))
         elif not Path(root).is_dir():
             raise CannotServe(f"--root: {root} is not a folder: make it first")
@@ -145,9 +153,13 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
                         pod_cidr=options.pod_cidr,
                         profile=told.profile,
                         faults=told.faults,
+                        state=state,
+                        ids=None if state is None else secrets.SystemRandom(),
                     )
                 except Refused as problem:
                     raise CannotServe(f"--pod-cidr: {problem.text}") from None
+                except CannotKeep as problem:
+                    raise CannotServe(f"--state: {problem}") from None
                 async with runtime:
                     await nursery.start(runtime.serve, lambda: UnixServer(options.socket))
                     desk = Desk(runtime, draw)
@@ -167,6 +179,15 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
             if isinstance(inner, OSError):
                 raise CannotServe(f"--socket: {inner}") from None
             raise inner from None
+
+
+def _kept(stack: ExitStack, folder: str) -> Journal:
+    try:
+        journal = Journal(folder)
+    except CannotKeep as problem:
+        raise CannotServe(f"--state: {problem}") from None
+    stack.callback(journal.close)
+    return journal
 
 
 def _innermost(problem: BaseException) -> BaseException:

@@ -1,5 +1,6 @@
 """What all parts of the runtime share: stores, names, addresses, clock, chance, latency and the event hub."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -30,6 +31,10 @@ _NAME_WAIT_SECONDS = 360.0
 """How long a caller who did not say waits for a name that is taken by something in the making."""
 
 
+def _keep_nothing(name: str, value: Any) -> None:
+    """For a runtime whose state does not last."""
+
+
 @define(kw_only=True, eq=False)
 class World:
     """Shared state; all but ``behaviours`` and the knobs at the end is fixed for the runtime's life."""
@@ -55,6 +60,9 @@ class World:
     """False: Status says so and pod-network sandboxes cannot be made (CRI-101)."""
     registry_up: bool = True
     """False: no image can be pulled, whichever it is."""
+    notes: dict[str, Any] = field(factory=dict[str, Any])
+    """What else a runtime with kept state has to remember; JSON by name."""
+    keep_note: Callable[[str, Any], None] = _keep_nothing
     _by_sandbox: dict[str, dict[str, None]] = field(factory=dict[str, dict[str, None]])
     _last_stamp_ns: int = 0
     _last_pid: int = _FIRST_PID
@@ -68,6 +76,10 @@ class World:
         """The time of day, later than every such time before: no two objects share a created_at (CRI-016)."""
         self._last_stamp_ns = max(self._last_stamp_ns + 1, self.clock.now_ns())
         return self._last_stamp_ns
+
+    def not_before(self, stamp_ns: int) -> None:
+        """Give no unique time up to this one: it was given in an earlier life (CRI-016)."""
+        self._last_stamp_ns = max(self._last_stamp_ns, stamp_ns)
 
     def new_id(self) -> str:
         """64 lower-case hex digits from the seed (CRI-010)."""

@@ -4,7 +4,7 @@ An image is either absent or present; pulling adds a reference to it, removing t
 (CRI-093, CRI-094). Image ids are functions of content (CRI-208).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from attrs import evolve, frozen
@@ -86,6 +86,18 @@ class ImageStore:
     def __init__(self) -> None:
         self._images: dict[str, Image] = {}
         self._by_reference: dict[str, str] = {}
+        self.watch: Callable[[str, Image | None], None] | None = None
+        """Told of every change: the id, and the new image or None."""
+
+    def _changed(self, image_id: str) -> None:
+        if self.watch is not None:
+            self.watch(image_id, self._images.get(image_id))
+
+    def restored(self, image: Image) -> None:
+        """Have an image again as it was, with its references."""
+        self._images[image.id] = image
+        for name in (*image.repo_tags, *image.repo_digests):
+            self._by_reference[name] = image.id
 
     @property
     def values(self) -> tuple[Image, ...]:
@@ -112,6 +124,7 @@ class ImageStore:
         self._images[image.id] = new
         for name in (*tags, *digests):
             self._by_reference[name] = image.id
+        self._changed(image.id)
         return new
 
     def _move_tag(self, tag: str, new_id: str) -> None:
@@ -120,6 +133,7 @@ class ImageStore:
             return
         old = self._images[old_id]
         self._images[old_id] = evolve(old, repo_tags=tuple(t for t in old.repo_tags if t != tag))
+        self._changed(old_id)
 
     def resolve(self, text: str) -> Image | None:
         """The image that an id, unique id prefix, tag, digest or short name means; None if absent (CRI-091).
@@ -149,6 +163,7 @@ class ImageStore:
         del self._images[image.id]
         for name in (*image.repo_tags, *image.repo_digests):
             self._by_reference.pop(name, None)
+        self._changed(image.id)
         return image
 
 

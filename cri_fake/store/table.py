@@ -44,6 +44,8 @@ class Store(Generic[Value]):
     def __init__(self) -> None:
         self._values: dict[str, Value] = {}
         self._listed: tuple[Value, ...] | None = ()
+        self.watch: Callable[[str, Value | None], None] | None = None
+        """Told of every change: the id, and the new value or None."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -63,6 +65,8 @@ class Store(Generic[Value]):
         assert value.id not in self._values, f"id {value.id} is taken"
         self._listed = None
         self._values[value.id] = value
+        if self.watch is not None:
+            self.watch(value.id, value)
 
     def find(self, prefix: str) -> Value | None:
         """The value whose id is, or uniquely starts with, ``prefix``; None if there is none.
@@ -86,12 +90,17 @@ class Store(Generic[Value]):
         assert new.id == exact_id
         self._listed = None
         self._values[exact_id] = new
+        if self.watch is not None:
+            self.watch(exact_id, new)
         return new
 
     def remove(self, exact_id: str) -> bool:
         """Forget a value; False if it was gone already."""
         self._listed = None
-        return self._values.pop(exact_id, None) is not None
+        found = self._values.pop(exact_id, None) is not None
+        if found and self.watch is not None:
+            self.watch(exact_id, None)
+        return found
 
 
 class Names:

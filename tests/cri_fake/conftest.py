@@ -180,7 +180,7 @@ def _drive(body: Body, *, seed: int = 1, latency: Any = ZERO, **options: Any) ->
                         rig.facts = facts
                         result = await body(rig)
                     nursery.cancel_scope.cancel()
-                return result
+        return result
 
     return run(main, seed=seed)
 

@@ -1,0 +1,1 @@
+"""State that lasts: the stores of the runtime in a journal on disk."""
