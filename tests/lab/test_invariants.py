@@ -239,6 +239,21 @@ def test_dev_102_one_call_before_each_creation_is_enough():
     assert set(story.create("main", 1).broken()) == {"pre-start-at-create"}
 
 
+def test_dev_202_h_one_call_for_each_attempt_and_no_more():
+    def told(story):
+        return story.device_call("PreStartContainer", "main", "0")
+
+    story = told(Story().plugin("registered", preStart=True).allocated("main", "0").sandbox())
+    story.add("requeue", about="error", rule="POD-514", seconds=1.0)  # no ConfigMap: nothing was created
+    assert told(story).create("main").broken() == {}
+    assert set(told(told(story)).create("main", 1).broken()) == {"pre-start-at-create"}
+
+
+def test_dev_202_i_limits_are_quantities():
+    story = Story(regular=({"name": "main", "resources": {"limits": {"gpu": "1k"}}},))
+    assert story.allocated("main", *map(str, range(1000))).broken() == {}
+
+
 def test_dev_104_a_plugin_that_is_gone_is_not_called():
     story = Story().plugin("registered", preStart=True).allocated("main", "0").sandbox()
     assert story.plugin("lost").create("main").broken() == {}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from kubelet_emu.api.quantity import Quantity
 from kubelet_emu.lab.invariants.base import Invariant
 from kubelet_emu.lab.invariants.world import PodFacts, Step, StepKind
 from kubelet_emu.trace.schema import Record
@@ -77,7 +78,7 @@ class DevicesCounted(Invariant):
             if spec is None:
                 continue
             limit = _limit(spec, resource)
-            if limit and str(len(ids)) != limit:
+            if limit and len(ids) != Quantity.parse(limit).value():
                 yield f"{container} has {len(ids)} of {resource}, its limit is {limit}"
 
 
@@ -115,10 +116,17 @@ class PreStartAtCreate(Invariant):
     name = "pre-start-at-create"
     rules = ("DEV-202", "DEV-102")
     text = (
-        "Before each creation of a container with devices its plugin is told (PreStartContainer), if it is "
-        "there and has asked for that."
+        "Once for each attempt to create a container with devices its plugin is told (PreStartContainer), if "
+        "it is there and has asked for that."
     )
-    steps = (StepKind.ALLOCATED, StepKind.DEVICE_CALL, StepKind.CREATE, StepKind.PLUGIN, StepKind.KUBELET)
+    steps = (
+        StepKind.ALLOCATED,
+        StepKind.DEVICE_CALL,
+        StepKind.CREATE,
+        StepKind.PLUGIN,
+        StepKind.KUBELET,
+        StepKind.SYNC_FAILED,
+    )
 
     def __init__(self) -> None:
         self._wants: set[str] = set()
@@ -130,6 +138,9 @@ class PreStartAtCreate(Invariant):
         record, pod = step.record, step.pod
         if step.kind is StepKind.KUBELET:
             self._wants.clear()
+            self._told.clear()
+        elif step.kind is StepKind.SYNC_FAILED:
+            self._told.pop(pod, None)  # the attempt came to nothing before the runtime was asked
         elif step.kind is StepKind.PLUGIN:
             if record["do"] == "registered" and record.get("preStart"):
                 self._wants.add(record["resource"])
@@ -140,7 +151,11 @@ class PreStartAtCreate(Invariant):
             self._held.setdefault(pod, set()).add((container, resource))
         elif step.kind is StepKind.DEVICE_CALL:
             if record["method"] == "PreStartContainer" and "container" in record:
-                self._told.setdefault(pod, set()).add((record["container"], record["resource"]))
+                place = record["container"], record["resource"]
+                told = self._told.setdefault(pod, set())
+                if place in told:
+                    yield f"PreStartContainer was called twice for one creation of {place[0]} ({place[1]})"
+                told.add(place)
         else:
             name: str = record["name"]
             told = self._told.get(pod, set[tuple[str, str]]())

@@ -38,6 +38,7 @@ class StepKind(StrEnum):
     PLUGIN = "plugin"
     NODE = "node"
     KUBELET = "kubelet"
+    SYNC_FAILED = "sync-failed"
 
 
 @define
@@ -245,6 +246,9 @@ class World:
             return []
         return [Step(StepKind.DEVICE_CALL, self._pod(record), record)]
 
+    def _requeue(self, record: Record) -> list[Step]:
+        return [Step(StepKind.SYNC_FAILED, self._pod(record), record)] if record["about"] == "error" else []
+
     def _plugin(self, record: Record) -> list[Step]:
         return [Step(StepKind.PLUGIN, self._nobody, record)]
 
@@ -412,6 +416,7 @@ _HANDLERS = {
     "plugin": World._plugin,
     "pod": World._snapshot,
     "process": World._process,
+    "requeue": World._requeue,
     "sandbox": World._sandbox_fact,
 }
 _CALLS = {
