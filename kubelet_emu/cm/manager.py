@@ -33,6 +33,7 @@ from kubelet_emu.kuberuntime.seams import RunOptions
 from kubelet_emu.pod_update import uid_of
 from kubelet_emu.seams import Recorder
 from kubelet_emu.settings import KubeletSettings
+from kubelet_emu.timing import Timing, doubling
 from node_host.clock import NodeClock
 from node_host.files import Files
 from trio_grpc import StatusError, Transport
@@ -84,7 +85,10 @@ class ContainerManager:
         quirks: Quirks | None = None,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._seams = seams
+        self.admission_milliseconds = Timing(doubling(0.05, 15))
+        """How long the topology manager took to admit pods, calls of plugins included."""
         self._at_start = RunningAtStart()
         self.devices = DeviceManager(
             clock=clock,
@@ -200,7 +204,9 @@ class ContainerManager:
 
     async def admit(self, pod: Pod) -> Refusal | None:
         """Allocate what the pod needs; a refusal if that cannot be (DEV-090, DEV-091)."""
+        begun = self._clock.elapsed_seconds()
         verdict = await self.topology.admit(pod)
+        self.admission_milliseconds.observe((self._clock.elapsed_seconds() - begun) * 1000)
         if verdict.topology:
             return allocation_refused("", topology=True)
         if verdict.error:

@@ -86,6 +86,8 @@ class GenericPleg:
         self._requested = Bell(current_alarms())
         self._restarted = False
         self._lock = trio.Lock()
+        self.observer: Callable[[float], None] | None = None
+        """Told of each relist of all pods when it is done, with the stamp of its beginning."""
 
     @property
     def last_relist_seconds(self) -> float:
@@ -115,6 +117,8 @@ class GenericPleg:
             if self._to_reinspect or pods != self._settled:
                 await self._reconcile_all(pods)
             self._cache.update_time(stamp)
+            if self.observer is not None:
+                self.observer(stamp)
             return True
 
     def request_relist(self, uid: str, name: str, namespace: str) -> None:

@@ -80,7 +80,18 @@ class Endpoints:
         first = path.lstrip("/").partition("/")[0]
         label = path.strip("/") if handler is not None else first if logs or first == "healthz" else "other"
         long_running = "true" if logs else "false"
-        self._tallies.http_requests.add(long_running, request.method, label, "readonly")
+        labels = long_running, request.method, label, "readonly"
+        self._tallies.http_requests.add(*labels)
+        self._tallies.http_in_flight.add(*labels)
+        try:
+            return await self._answer(request, handler, logs, first)
+        finally:
+            self._tallies.http_in_flight.add(*labels, by=-1.0)
+
+    async def _answer(
+        self, request: Request, handler: "Handler | None", logs: "re.Match[str] | None", first: str
+    ) -> Response:
+        path = request.path
         if first in _DISABLED:
             return text("Debug endpoints are disabled.\n", 405)
         if request.method not in ("GET", "HEAD"):

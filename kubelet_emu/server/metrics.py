@@ -19,7 +19,8 @@ from prometheus_client.registry import Collector
 
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.gates import DEFAULT_GATES, LOCKED_GATES
-from kubelet_emu.server.tallies import Counter, Tallies, Timing, operation_of
+from kubelet_emu.server.tallies import Tallies, operation_of
+from kubelet_emu.timing import Counter, Timing
 from trio_grpc import CallRecord
 
 __all__ = ["CONTENT_TYPE", "CallTallies", "NodeMetrics", "NodeState", "ProbeCount"]
@@ -55,8 +56,16 @@ class NodeState:
     ephemeral_containers: int = 0
     pleg_last_seen_seconds: float = 0.0
     plugin_registrations: Mapping[str, int] = field(factory=_none)
-    plugin_allocations: Mapping[str, tuple[int, float]] = field(factory=dict[str, tuple[int, float]])
+    plugin_allocation_seconds: Timing = field(factory=Timing)
+    admission_milliseconds: Timing = field(factory=Timing)
     claims_in_use: Mapping[str, int] = field(factory=_none)
+    claim_operation_seconds: Timing = field(factory=Timing)
+    exclusive_cpus: int = 0
+    shared_cpus: int = 0
+    cpu_pinnings: tuple[int, int] = (0, 0)
+    """Requests and errors; the same of memory below."""
+    memory_pinnings: tuple[int, int] = (0, 0)
+    resizes_in_progress: int = 0
     probes: tuple[ProbeCount, ...] = ()
 
 
@@ -147,6 +156,12 @@ class _Families(Collector):
 
 def _families(tallies: Tallies, state: NodeState) -> Iterator[Metric]:
     yield from _counted(tallies)
+    yield _gauge(
+        "kubelet_http_inflight_requests",
+        "Number of the inflight http requests",
+        ("long_running", "method", "path", "server_type"),
+        tallies.http_in_flight.values,
+    )
     yield from _timed(tallies)
     yield from _pods(state)
     yield from _devices(state)
@@ -296,6 +311,24 @@ def _timed(tallies: Tallies) -> Iterator[Metric]:
         ("runtime_handler",),
         tallies.sandbox_seconds,
     )
+    for name, about, timing in (
+        (
+            "kubelet_pleg_relist_duration_seconds",
+            "Duration in seconds for relisting pods in PLEG.",
+            tallies.relist_seconds,
+        ),
+        (
+            "kubelet_pleg_relist_interval_seconds",
+            "Interval in seconds between relisting in PLEG.",
+            tallies.relist_interval_seconds,
+        ),
+        (
+            "kubelet_containers_per_pod_count",
+            "The number of containers per pod.",
+            tallies.containers_per_pod,
+        ),
+    ):
+        yield _histogram(name, about, (), timing)
     for name in ("kubelet_pod_start_duration_seconds", "kubelet_pod_start_total_duration_seconds"):
         yield _histogram(
             name,
@@ -337,6 +370,12 @@ def _pods(state: NodeState) -> Iterator[Metric]:
         state.working_pods,
     )
     yield _gauge(
+        "kubelet_pod_in_progress_resizes",
+        "Number of in-progress resizes for pods.",
+        (),
+        {(): state.resizes_in_progress},
+    )
+    yield _gauge(
         "kubelet_managed_ephemeral_containers",
         "Current number of ephemeral containers in pods managed by this kubelet.",
         (),
@@ -357,19 +396,59 @@ def _devices(state: NodeState) -> Iterator[Metric]:
         ("resource_name",),
         {(name,): count for name, count in state.plugin_registrations.items()},
     )
-    allocations = HistogramMetricFamily(
+    yield _histogram(
         "kubelet_device_plugin_alloc_duration_seconds",
         "Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.",
-        labels=("resource_name",),
+        ("resource_name",),
+        state.plugin_allocation_seconds,
     )
-    for name, (count, total) in sorted(state.plugin_allocations.items()):
-        allocations.add_metric((name,), buckets=[("+Inf", count)], sum_value=total)
-    yield allocations
+    yield _histogram(
+        "kubelet_topology_manager_admission_duration_ms",
+        "Duration in milliseconds to serve a pod admission request.",
+        (),
+        state.admission_milliseconds,
+    )
+    yield _histogram(
+        "dra_operations_duration_seconds",
+        "Latency histogram in seconds for the duration of handling all ResourceClaims referenced by a pod "
+        "when the pod starts or stops.",
+        ("is_error", "operation_name"),
+        state.claim_operation_seconds,
+    )
+    yield from _pinned(state)
     yield _gauge(
         "dra_resource_claims_in_use",
         "The number of ResourceClaims that are currently in use on the node, by driver name.",
         ("driver_name",),
         {(name,): count for name, count in state.claims_in_use.items()},
+    )
+
+
+def _pinned(state: NodeState) -> Iterator[Metric]:
+    """CPUs and memory that containers have for themselves."""
+    for manager, things, (requests, errors) in (
+        ("cpu", "CPU cores", state.cpu_pinnings),
+        ("memory", "memory pages", state.memory_pinnings),
+    ):
+        for what, count in (("requests", requests), ("errors", errors)):
+            about = f"The number of {things} allocations which required pinning"
+            yield _counter(
+                f"kubelet_{manager}_manager_pinning_{what}",
+                f"{about} that failed." if what == "errors" else f"{about}.",
+                (),
+                {(): count},
+            )
+    yield _gauge(
+        "kubelet_cpu_manager_exclusive_cpu_allocation_count",
+        "The total number of CPUs exclusively allocated to containers running on this node",
+        (),
+        {(): state.exclusive_cpus},
+    )
+    yield _gauge(
+        "kubelet_cpu_manager_shared_pool_size_millicores",
+        "The size of the shared CPU pool for non-guaranteed QoS pods, in millicores.",
+        (),
+        {(): 1000 * state.shared_cpus},
     )
 
 

@@ -284,8 +284,12 @@ class ServedNode:
         self._nursery.start_soon(self._run_kubelet)
         with trio.move_on_after(READY_WAIT_SECONDS):
             await self.kubelet.ready.wait()
+            self.kubelet.pleg.observer = self._relisted
             return
         raise PeerError(f"the kubelet did not get ready: {self.kubelet.runtime_problem()}")
+
+    def _relisted(self, begun_seconds: float) -> None:
+        self.tallies.relisted(begun_seconds, self.clock.elapsed_seconds())
 
     async def _run_kubelet(self) -> None:
         try:

@@ -4,25 +4,20 @@
 Plain numbers by labels; ``metrics`` turns them into Prometheus families. Buckets are the kubelet's own.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from attrs import define, field
 
-__all__ = ["CALL_BUCKETS", "START_BUCKETS", "Counter", "Tallies", "Timing", "operation_of"]
+from kubelet_emu.timing import DEFAULT_BUCKETS, Counter, Timing, doubling
 
-CALL_BUCKETS = tuple(0.005 * 2.5**power for power in range(14))
-"""Seconds, of calls to the runtime and to plugins."""
+__all__ = ["START_BUCKETS", "Tallies", "operation_of"]
 
 START_BUCKETS = (
     *(0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600),
     *(900, 1200, 1800, 2700, 3600),
 )
 """Seconds, of starts of pods (NOD-90)."""
-
-MAX_SERIES = 10_000
-"""Label sets of one metric; what comes beyond is counted under the last one's empty labels."""
 
 OPERATIONS: Mapping[str, str] = {
     "Version": "version",
@@ -60,34 +55,6 @@ def operation_of(method: str) -> str:
 
 
 @define
-class Counter:
-    """Numbers by label values."""
-
-    values: dict[tuple[str, ...], float] = field(factory=dict[tuple[str, ...], float])
-
-    def add(self, *labels: str, by: float = 1.0) -> None:
-        if labels not in self.values and len(self.values) >= MAX_SERIES:
-            labels = ("",) * len(labels)
-        self.values[labels] = self.values.get(labels, 0.0) + by
-
-
-@define
-class Timing:
-    """A histogram by label values: the count of each bucket, and the sum in seconds."""
-
-    bounds: Sequence[float] = CALL_BUCKETS
-    counts: dict[tuple[str, ...], list[int]] = field(factory=dict[tuple[str, ...], list[int]])
-    sums: dict[tuple[str, ...], float] = field(factory=dict[tuple[str, ...], float])
-
-    def observe(self, seconds: float, *labels: str) -> None:
-        if labels not in self.counts and len(self.counts) >= MAX_SERIES:
-            labels = ("",) * len(labels)
-        counts = self.counts.setdefault(labels, [0] * (len(self.bounds) + 1))
-        counts[bisect_left(self.bounds, seconds)] += 1
-        self.sums[labels] = self.sums.get(labels, 0.0) + seconds
-
-
-@define
 class Tallies:
     """Everything counted on one node. ``record`` takes the records of its trace (NOD-91)."""
 
@@ -106,11 +73,23 @@ class Tallies:
     topology_requests: Counter = field(factory=Counter)
     topology_errors: Counter = field(factory=Counter)
     http_requests: Counter = field(factory=Counter)
+    http_in_flight: Counter = field(factory=Counter)
     pod_resources: Counter = field(factory=Counter)
     pod_resources_by_call: Counter = field(factory=Counter)
+    relist_seconds: Timing = field(factory=lambda: Timing(DEFAULT_BUCKETS))
+    relist_interval_seconds: Timing = field(factory=lambda: Timing(DEFAULT_BUCKETS))
+    containers_per_pod: Timing = field(factory=lambda: Timing(doubling(1.0, 5)))
     pod_start_seconds: Timing = field(factory=lambda: Timing(START_BUCKETS))
     _ended: dict[tuple[str, str], str] = field(factory=dict[tuple[str, str], str])
     _first_seen: dict[str, float] = field(factory=dict[str, float])
+    _last_relist: float | None = None
+
+    def relisted(self, begun_seconds: float, ended_seconds: float) -> None:
+        """Count a relist of all pods, by the times of the node's clock."""
+        self.relist_seconds.observe(max(ended_seconds - begun_seconds, 0.0))
+        if self._last_relist is not None:
+            self.relist_interval_seconds.observe(begun_seconds - self._last_relist)
+        self._last_relist = begun_seconds
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Count what a record of the trace tells."""
@@ -134,6 +113,8 @@ class Tallies:
                 del self._ended[key]
             return
         now = float(record["t"])
+        if uid not in self._first_seen and "spec" in record:
+            self.containers_per_pod.observe(len(record["spec"].get("containers") or ()))
         first = self._first_seen.setdefault(uid, now)
         if record.get("phase") == "Running" and first >= 0:
             self.pod_start_seconds.observe(now - first)

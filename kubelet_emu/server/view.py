@@ -191,7 +191,8 @@ class KubeletView:
             active[_static(pod)] += 1
         containers = {"running": 0, "exited": 0, "created": 0, "unknown": 0}
         running_pods = self._count_containers(pods, containers)
-        devices = kubelet.containers.devices
+        devices, cpus = kubelet.containers.devices, kubelet.containers.cpus
+        memory = kubelet.containers.memory
         return NodeState(
             node_name=kubelet.settings.node_name,
             gates=kubelet.settings.gates.overrides,
@@ -204,8 +205,15 @@ class KubeletView:
             ephemeral_containers=sum(len(pod.spec.ephemeral_containers) for pod in pods),
             pleg_last_seen_seconds=self._last_relist(),
             plugin_registrations=devices.registration.counts,
-            plugin_allocations=devices.allocation_seconds,
+            plugin_allocation_seconds=devices.allocation_seconds,
+            admission_milliseconds=kubelet.containers.admission_milliseconds,
             claims_in_use=kubelet.containers.claims.in_use(),
+            claim_operation_seconds=kubelet.containers.claims.operation_seconds,
+            exclusive_cpus=sum(len(held) for pod in cpus.state.entries.values() for held in pod.values()),
+            shared_cpus=len(cpus.state.default),
+            cpu_pinnings=(cpus.pinned, cpus.pinning_errors),
+            memory_pinnings=(memory.pinned, memory.pinning_errors),
+            resizes_in_progress=self._resizes(pods),
             probes=tuple(
                 ProbeCount(
                     labels=(
@@ -220,6 +228,14 @@ class KubeletView:
                 )
                 for series, count in kubelet.prober.totals.items()
             ),
+        )
+
+    def _resizes(self, pods: Sequence[Pod]) -> int:
+        statuses = (self._kubelet.status.get_pod_status(uid_of(pod)) for pod in pods)
+        return sum(
+            any(condition.type == "PodResizeInProgress" for condition in status.conditions)
+            for status in statuses
+            if status is not None
         )
 
     def _last_relist(self) -> float:

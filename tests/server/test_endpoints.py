@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false, reportOptionalSubscript=false
 """The read-only endpoints over a whole node (NOD section 8), and its metrics (NOD-90)."""
 
 import json
@@ -10,9 +11,10 @@ from kubelet_emu.server.configz import configz, duration
 from kubelet_emu.server.endpoints import Endpoints
 from kubelet_emu.server.http import Request
 from kubelet_emu.server.metrics import CallTallies, NodeMetrics
-from kubelet_emu.server.tallies import Tallies, Timing
+from kubelet_emu.server.tallies import Tallies
 from kubelet_emu.server.view import KubeletView
 from kubelet_emu.settings import KubeletSettings
+from kubelet_emu.timing import Timing
 
 NAMES = Path(__file__).parent / "data" / "kubelet_metrics.tsv"
 
@@ -25,6 +27,7 @@ def served(on_node):
         async def inside(node, view):
             tallies = Tallies()
             node.recorder.subscribe(tallies.record)
+            node.kubelet.pleg.observer = lambda begun: tallies.relisted(begun, node.clock.elapsed_seconds())
             node.channel._hooks = (*node.channel._hooks, CallTallies(tallies, view.container_type))
             app = Endpoints(
                 view,
@@ -42,7 +45,7 @@ def served(on_node):
                     body = b"".join([chunk async for chunk in response.chunks])
                 return response.status, body.decode()
 
-            await story(node, get)
+            return await story(node, get)
 
         return on_node(inside, **options)
 
@@ -179,6 +182,21 @@ def test_nod_90_metrics(served, pod, widgets):
         assert float(values[refused]) == 1
         assert float(values['kubelet_runtime_operations_total{operation_type="run_podsandbox"}']) == 1
         assert float(values['kubelet_device_plugin_registration_total{resource_name="vendor.com/w"}']) == 1
+        assert (
+            float(values['kubelet_device_plugin_alloc_duration_seconds_count{resource_name="vendor.com/w"}'])
+            == 1
+        )
+        assert float(values["kubelet_topology_manager_admission_duration_ms_count"]) == 2
+        assert float(values["kubelet_containers_per_pod_count_sum"]) == 2
+        # The policies are none: nothing is pinned, and there is no pool.
+        for name in ("pinning_requests_total", "exclusive_cpu_allocation_count"):
+            assert float(values[f"kubelet_cpu_manager_{name}"]) == 0
+        assert float(values["kubelet_pod_in_progress_resizes"]) == 0
+        in_flight = (
+            'kubelet_http_inflight_requests{long_running="false",method="GET",path="metrics",'
+            'server_type="readonly"}'
+        )
+        assert float(values[in_flight]) == 1  # this very request
         assert "_created" not in body
         check_names(body)
 
@@ -245,3 +263,68 @@ def test_a_metric_with_too_many_series_folds_the_rest():
         timing.observe(0.1, str(number))
     assert len(timing.counts) == 10_001
     assert sum(timing.counts[("",)]) == 5
+
+
+LEFT_OUT = {
+    # No API server's machinery, clients, volumes of storage plugins or work queues of Go's libraries.
+    "aggregator_", "apiserver_", "cardinality_", "disabled_metrics_", "hidden_metrics_",
+    "registered_metrics_", "rest_client_", "workqueue_", "storage_operation_", "volume_",
+    "reconstruct_volume_", "force_cleaned_",
+    "kubelet_volume_metric_", "kubelet_image_volume_", "kubelet_orphan_pod_cleaned_",
+    # No start of a machine, no shutdown of one, no certificates, no user namespaces, no image pull records.
+    "kubelet_node_startup_", "kubelet_graceful_shutdown_", "kubelet_imagemanager_", "kubelet_image_manager_",
+    "kubelet_started_user_namespaced_", "kubelet_metrics_provider", "kubelet_cri_losing_support",
+    # Service levels and Go's own timings.
+    "kubelet_pod_start_sli_", "kubelet_first_network_pod_", "kubelet_pod_worker_", "kubelet_pod_status_sync_",
+    "kubelet_pleg_pod_relist_", "kubelet_pod_watch_events_", "kubelet_restarted_pods_", "kubelet_orphaned_",
+    "kubelet_sleep_action_", "kubelet_lifecycle_handler_",
+    # Counters without _total, which a Prometheus library cannot write.
+    "kubelet_pleg_discard_events", "kubelet_evented_pleg_",
+}  # fmt: skip
+
+
+def test_nod_90_what_a_real_kubelet_shows_and_we_do_not(served, pod, widgets):
+    """Exactly the families of these groups; a new one in either place has to be sorted in."""
+    real = {line.partition("\t")[0] for line in NAMES.read_text().splitlines()[1:]}
+
+    async def story(node, get):
+        node.apply(pod("p", main={"vendor.com/w": 1}))
+        await node.advance(5)
+        return (await get("/metrics"))[1]
+
+    body = served(story, devices=(widgets("vendor.com/w", a=None),))
+    shown = set(re.findall(r"^# TYPE (\S+) ", body, re.MULTILINE))
+    missing = real - shown
+    unsorted = {name for name in missing if not name.startswith(tuple(LEFT_OUT))}
+    assert unsorted == set()
+    assert {group for group in LEFT_OUT if not any(name.startswith(group) for name in missing)} == set()
+    kubelets = {name for name in real if name.startswith(("kubelet_", "dra_"))}
+    assert len(kubelets & shown) == 39
+
+
+def test_dra_operations_are_timed(served, pod):
+    from devices.dra import DraSetup
+
+    manifest = pod("p", main={})
+    manifest["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": "claim"}]
+    manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "c"}]}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu.vendor.com", "count": 1}}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "claim", "namespace": "default"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+    async def story(node, get):
+        node.apply_object(claim)
+        node.apply(manifest)
+        await node.advance(5)
+        node.delete("p", grace_seconds=1)
+        await node.advance(20)
+        return (await get("/metrics"))[1]
+
+    body = served(story, drivers=(DraSetup(driver="gpu.vendor.com", devices=("d0",)),))
+    for operation in ("PrepareResources", "UnprepareResources"):
+        series = f'dra_operations_duration_seconds_count{{is_error="false",operation_name="{operation}"}}'
+        assert re.search(rf"^{re.escape(series)} [1-9]", body, re.MULTILINE), operation

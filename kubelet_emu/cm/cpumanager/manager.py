@@ -66,6 +66,9 @@ class CpuManager:
         self._pods = pods
         self._period_seconds = period_seconds
         self._pending: Pod | None = None
+        self.pinned = 0
+        """How often something was to be pinned to a container."""
+        self.pinning_errors = 0
         self._told: dict[str, CpuSet] = {}
         self._containers: dict[str, tuple[str, str]] = {}
 
@@ -122,7 +125,14 @@ class CpuManager:
         self._pending = pod
         self.collect()
         hint = self._pods.hint(uid_of(pod), container.name)
-        if self._policy.allocate(self.state, pod, container, hint):
+        try:
+            given = self._policy.allocate(self.state, pod, container, hint)
+        except PeerError:
+            self.pinned += 1
+            self.pinning_errors += 1
+            raise
+        if given:
+            self.pinned += 1
             self._save()
             chosen = self.state.get(uid_of(pod), container.name) or frozenset()
             self._recorder.fact(

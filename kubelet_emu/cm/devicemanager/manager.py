@@ -27,6 +27,7 @@ from kubelet_emu.errors import PeerError
 from kubelet_emu.kuberuntime.seams import RunOptions
 from kubelet_emu.pod_update import uid_of
 from kubelet_emu.seams import Recorder
+from kubelet_emu.timing import DEFAULT_BUCKETS, Timing
 from kubelet_emu.why import Why
 from node_host.clock import NodeClock
 from node_host.files import Files
@@ -92,8 +93,8 @@ class DeviceManager:
         self.state = DeviceState(health_in_status=health_in_status)
         self.problem = ""
         """Why no plugin can register, empty while they can (DEV-016)."""
-        self.allocation_seconds: dict[str, tuple[int, float]] = {}
-        """Allocate calls and their total duration by resource."""
+        self.allocation_seconds = Timing(DEFAULT_BUCKETS)
+        """Durations of Allocate calls by resource."""
         self._clock = clock
         self._files = files
         self._transport = transport
@@ -389,8 +390,7 @@ class DeviceManager:
             begun = self._clock.elapsed_seconds()
             where = {"pod": pod.metadata.name, "container": request.container}
             reply = await self._live(endpoint).allocate(ids, where)
-            count, total = self.allocation_seconds.get(resource, (0, 0.0))
-            self.allocation_seconds[resource] = count + 1, total + self._clock.elapsed_seconds() - begun
+            self.allocation_seconds.observe(self._clock.elapsed_seconds() - begun, resource)
         except (StatusError, PeerError) as error:
             state.rebuild_allocated()
             raise PeerError(str(error)) from error

@@ -27,6 +27,7 @@ from kubelet_emu.cm.dra.plugins import ClaimRef, DraPlugin, DraPlugins, Outcome
 from kubelet_emu.errors import PeerError
 from kubelet_emu.pod_update import uid_of
 from kubelet_emu.seams import Recorder
+from kubelet_emu.timing import DEFAULT_BUCKETS, Timing
 from kubelet_emu.why import Why
 from node_host.clock import NodeClock
 from node_host.files import Files
@@ -77,6 +78,8 @@ class DraManager:
         self._clock = clock
         self._recorder = recorder
         self._seams = seams
+        self.operation_seconds = Timing(DEFAULT_BUCKETS)
+        """Durations by whether it failed, and operation."""
         self.cache = ClaimCache(self._load())
         self.health = self._load_health()
         self.plugins = DraPlugins(
@@ -113,11 +116,15 @@ class DraManager:
         """Have every claim of the pod prepared, once. Raises ``PeerError``."""
         if not pod.spec.resource_claims and not pod.status.extended_resource_claim_status:
             return
+        begun, failed = self._clock.elapsed_seconds(), True
         try:
             await self._prepare(pod)
+            failed = False
         except PeerError as error:
             self._decide(pod.metadata.name, "DEV-153", {"error": str(error)})
             raise PeerError(f"prepare dynamic resources: {error}") from None
+        finally:
+            self._took("PrepareResources", begun, failed=failed)
 
     async def _prepare(self, pod: Pod) -> None:
         checked = [await self._check(pod, claim) for claim in pod_claims(pod)]
@@ -185,7 +192,16 @@ class DraManager:
             names = [claim.claim_name for claim in pod_claims(pod)]
         except PeerError:
             return  # a claim that was never made was never prepared
-        await self._unprepare(uid_of(pod), pod.metadata.namespace or "default", names)
+        begun, failed = self._clock.elapsed_seconds(), True
+        try:
+            await self._unprepare(uid_of(pod), pod.metadata.namespace or "default", names)
+            failed = False
+        finally:
+            self._took("UnprepareResources", begun, failed=failed)
+
+    def _took(self, operation: str, begun_seconds: float, *, failed: bool) -> None:
+        seconds = self._clock.elapsed_seconds() - begun_seconds
+        self.operation_seconds.observe(seconds, "true" if failed else "false", operation)
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
         wanted: dict[str, list[ClaimInfo]] = {}

@@ -35,6 +35,9 @@ class MemoryManager:
         self._files = files
         self._pods = pods
         self._pending: Pod | None = None
+        self.pinned = 0
+        """How often something was to be pinned to a container."""
+        self.pinning_errors = 0
 
     def start(self) -> None:
         """Read the state file and judge it, write it; raises ``PeerError``, which ends the kubelet."""
@@ -89,7 +92,14 @@ class MemoryManager:
         self._pending = pod
         self.collect()
         hint = self._pods.hint(uid_of(pod), container.name)
-        if self._policy.allocate(self.state, pod, container, hint):
+        try:
+            given = self._policy.allocate(self.state, pod, container, hint)
+        except PeerError:
+            self.pinned += 1
+            self.pinning_errors += 1
+            raise
+        if given:
+            self.pinned += 1
             self._save()
 
     def collect(self) -> None:
