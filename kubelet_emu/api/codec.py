@@ -159,7 +159,7 @@ def _list_decoder(shape: Shape) -> Decoder:
     blank = _blank(shape.item)
 
     def decode(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
+        if type(value) is not list and not isinstance(value, list | tuple):
             raise DecodeError(f"cannot unmarshal {go_kind(value)} into {name}")
         items: list[Any] = []
         for index, item in enumerate(cast("Iterable[Any]", value)):
@@ -180,7 +180,7 @@ def _map_decoder(shape: Shape) -> Decoder:
     blank = _blank(shape.item)
 
     def decode(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise DecodeError(f"cannot unmarshal {go_kind(value)} into {name}")
         items: dict[str, Any] = {}
         for key, item in cast("Mapping[str, Any]", value).items():
@@ -215,6 +215,19 @@ def _blank(shape: Shape) -> Callable[[], Any]:
     return zeros.get(shape.kind, int)
 
 
+def _object_decoder(cls: type[ApiObject]) -> Decoder:
+    """The decoder of a class, whose table is made when it is first needed: classes may contain each other."""
+    table: _Table | None = None
+
+    def decode(value: Any) -> Any:
+        nonlocal table
+        if table is None:
+            table = _table(cls)
+        return table.decode(value)
+
+    return decode
+
+
 def _decoder(shape: Shape) -> Decoder:
     kind = shape.kind
     if kind is Kind.STRING:
@@ -222,7 +235,7 @@ def _decoder(shape: Shape) -> Decoder:
     if kind is Kind.OBJECT:
         cls = shape.cls
         assert cls is not None
-        return lambda value: _table(cls).decode(value)
+        return _object_decoder(cls)
     if kind is Kind.LIST:
         return _list_decoder(shape)
     if kind is Kind.MAP:
@@ -274,7 +287,7 @@ class _Table:
             self.write.append((field.name, field.json, _encoder(field.shape), field.presence))
 
     def decode(self, obj: Any) -> Any:
-        if not isinstance(obj, Mapping):
+        if type(obj) is not dict and not isinstance(obj, Mapping):
             raise DecodeError(f"cannot unmarshal {go_kind(obj)} into v1.{self.cls.__name__}")
         read = self.read
         given: dict[str, Any] = {}
@@ -302,7 +315,7 @@ class _Table:
         made: dict[str, Any] = {}
         for name, json, encode, presence in self.write:
             item = getattr(value, name)
-            if item is None or item == ():
+            if item is None or (type(item) is tuple and not item):
                 if presence is Presence.NULL:
                     made[json] = None
                 continue
