@@ -219,6 +219,7 @@ class Kubelet:
             recorder=recorder,
             gates=settings.gates,
             up_for_seconds=self._up_for_seconds,
+            deviations=settings.deviations,
         )
 
     def _make_resources(self, nursery: trio.Nursery) -> None:

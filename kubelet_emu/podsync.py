@@ -11,6 +11,7 @@ from typing import Protocol
 from attrs import frozen
 
 from kubelet_emu.api.types import ObjectMeta, Pod, PodCondition, PodStatus, ResourceStatus
+from kubelet_emu.bugs import REMOVED_RUNS_AGAIN
 from kubelet_emu.container.runtime import (
     ContainerState,
     RunningPod,
@@ -133,6 +134,8 @@ class PodSync:
             return SyncOutcome(error=error)
         await self._seams.take_pull_secrets(pod)
         self._prober.add_pod(pod)
+        if self._settings.deviations.fixed(REMOVED_RUNS_AGAIN):
+            pod = evolve(pod, status=generated.status)
         result = await self._runtime.sync_pod(
             pod, status, restart_all_containers=generated.restart_all_containers
         )
@@ -244,6 +247,7 @@ class PodSync:
                 pod=pod,
                 runtime=status,
                 gates=self._settings.gates,
+                deviations=self._settings.deviations,
                 old=old,
                 pod_is_terminal=pod_is_terminal,
                 reason_cache=self._reasons.get,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
+from kubelet_emu.bugs import Deviations, known_bugs, known_fixes
 from kubelet_emu.gates import Gates
 
 __all__ = ["KubeletSettings"]
@@ -65,3 +66,12 @@ class KubeletSettings:
     reserved_memory: Mapping[int, Mapping[str, str]] = field(factory=dict[int, Mapping[str, str]])
     """Memory set aside on each NUMA node, as quantities by kind (``memory``, ``hugepages-2Mi``)."""
     gates: Gates = field(factory=Gates)
+    bugs: frozenset[str] = field(default=frozenset[str](), converter=known_bugs)
+    """Ids of bugs that are switched on; see ``kubelet_emu.bugs``. Raises ``CallerError`` for unknown ones."""
+    fixes: frozenset[str] = field(default=frozenset[str](), converter=known_fixes)
+    """Ids of bugs of 1.36.2 that are fixed here."""
+    deviations: Deviations = field(init=False, eq=False, repr=False)
+    """The last two, as decisions take them."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "deviations", Deviations(self.bugs, self.fixes))

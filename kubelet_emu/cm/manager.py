@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.admission import Refusal, allocation_refused
 from kubelet_emu.api.types import Container, Pod, ResourceStatus
+from kubelet_emu.bugs import DEVICES_FREED, FINISHED_INIT_USED_DEVICE, RUNNING_WITH_DEVICES, Deviations
 from kubelet_emu.cm.configured import cpu_policy, memory_policy
 from kubelet_emu.cm.cpumanager.manager import CpuManager, PodsView
 from kubelet_emu.cm.devicemanager.manager import DeviceManager, DeviceSeams, Quirks
@@ -61,6 +62,12 @@ class ManagerSeams:
     """Reads a ResourceClaim by namespace and name; None where there is no API."""
 
 
+def _with_fixes(quirks: Quirks, deviations: Deviations) -> Quirks:
+    if deviations.fixed(FINISHED_INIT_USED_DEVICE):
+        return evolve(quirks, dev_112_other_containers_are_checked=False)
+    return quirks
+
+
 async def _no_claim(namespace: str, name: str) -> Mapping[str, Any] | None:
     return None
 
@@ -102,12 +109,12 @@ class ContainerManager:
             seams=DeviceSeams(
                 sources_ready=seams.sources_ready,
                 active_uids=lambda: [uid_of(pod) for pod in seams.active_pods()],
-                was_running=lambda uid, name: self._at_start.was_running(uid, name),
+                was_running=self._was_running,
                 hint=lambda uid, name: self.topology.hint(uid, name),
                 pods_changed=seams.pods_changed,
             ),
             health_in_status=settings.gates.enabled("ResourceHealthStatus"),
-            quirks=quirks,
+            quirks=_with_fixes(quirks or Quirks(), settings.deviations),
         )
         self.claims = DraManager(
             root_dir=settings.root_dir,
@@ -200,6 +207,12 @@ class ContainerManager:
             return RunningAtStart()
         return running_at_start(sandboxes.items, containers.containers)
 
+    def _was_running(self, uid: str, name: str) -> bool:
+        """Whether a container ran when the kubelet started (DEV-113)."""
+        if self._settings.deviations.has(RUNNING_WITH_DEVICES):
+            return False
+        return self._at_start.was_running(uid, name)
+
     # -- admission --
 
     async def admit(self, pod: Pod) -> Refusal | None:
@@ -252,6 +265,12 @@ class ContainerManager:
         """A container was removed (DEV-114)."""
         self.cpus.remove_container(container_id)
         self.topology.remove_container(container_id)
+
+    def reset(self, pod: Pod) -> None:
+        """A restart of all containers has removed those of a pod; its devices stay its own (DEV-114)."""
+        if self._settings.deviations.has(DEVICES_FREED):
+            self.devices.state.pods.drop([uid_of(pod)])
+            self.devices.state.rebuild_allocated()
 
     # -- status --
 

@@ -13,6 +13,13 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from kubelet_emu.api.types import Container, Pod, ResourceRequirements
+from kubelet_emu.bugs import (
+    AS_RELEASED,
+    CREATED_NOT_STARTED,
+    INIT_NOT_RUN,
+    TRIGGER_KEPT,
+    Deviations,
+)
 from kubelet_emu.container.runtime import (
     ContainerState,
     RuntimeContainer,
@@ -32,6 +39,7 @@ from kubelet_emu.kuberuntime.restart_rules import (
     ON_FAILURE,
     effective_policy,
     is_restart_all_source,
+    is_sidecar,
     may_restart_after_kill,
     should_container_be_restarted,
 )
@@ -80,7 +88,9 @@ def decide_sandbox(pod: Pod, sandboxes: tuple[RuntimeSandbox, ...]) -> SandboxDe
     return result("kept", False, latest.attempt, latest.id)
 
 
-def containers_to_reset(pod: Pod, status: RuntimePodStatus) -> tuple[ContainerToReset, ...]:
+def containers_to_reset(
+    pod: Pod, status: RuntimePodStatus, deviations: Deviations = AS_RELEASED
+) -> tuple[ContainerToReset, ...]:
     """All instances of regular and init containers in removal order: sources of the restart last
     (RST-130, RST-132, RST-163, RST-165).
     """
@@ -98,9 +108,13 @@ def containers_to_reset(pod: Pod, status: RuntimePodStatus) -> tuple[ContainerTo
         return found
 
     regular, init = tuple(pod.spec.containers), tuple(pod.spec.init_containers)
+    if deviations.has(INIT_NOT_RUN):
+        init = tuple(filter(is_sidecar, init))
+    others = (*entries(regular, False), *entries(init, False))
+    if deviations.has(TRIGGER_KEPT):
+        return others
     return (
-        *entries(regular, False),
-        *entries(init, False),
+        *others,
         *entries(regular, True),
         *entries(init, True),
     )
@@ -108,6 +122,12 @@ def containers_to_reset(pod: Pod, status: RuntimePodStatus) -> tuple[ContainerTo
 
 def _succeeded(latest: RuntimeContainer | None) -> bool:
     return latest is not None and latest.state is ContainerState.EXITED and latest.exit_code == 0
+
+
+def _left_created(pod: Pod, status: RuntimePodStatus) -> bool:
+    """Whether some container was made and not started: the pod has not done yet what it is there for."""
+    latest = (status.latest(one.name) for one in (*pod.spec.init_containers, *pod.spec.containers))
+    return any(instance is not None and instance.state is ContainerState.CREATED for instance in latest)
 
 
 def _has_regular_created(pod: Pod, status: RuntimePodStatus) -> bool:
@@ -121,7 +141,8 @@ def _sandbox_change(draft: Draft) -> None:
     full restart (RST-137).
     """
     pod, status = draft.pod, draft.status
-    if pod.spec.restart_policy == NEVER and draft.attempt != 0 and status.containers:
+    unstarted = draft.deviations.fixed(CREATED_NOT_STARTED) and _left_created(pod, status)
+    if pod.spec.restart_policy == NEVER and draft.attempt != 0 and status.containers and not unstarted:
         draft.create_sandbox = False
         draft.fired("RST-033")
         return
@@ -154,7 +175,7 @@ def _start_ended(draft: Draft, index: int, container: Container, latest: Runtime
     """A regular container that does not run: start it if it should be (RST-055, RST-056)."""
     if latest is not None:
         draft.post_stop.append(container.name)
-    verdict = should_container_be_restarted(container, draft.pod, draft.status, draft.gates)
+    verdict = should_container_be_restarted(container, draft.pod, draft.status, draft.gates, draft.deviations)
     draft.why += verdict.why
     if not verdict:
         return
@@ -213,6 +234,7 @@ def compute_pod_actions(
     restart_all_containers: bool,
     gates: Gates,
     actuated: ActuatedView | None = None,
+    deviations: Deviations = AS_RELEASED,
 ) -> PodActions:
     """All that one sync has to do to this pod (RST section 4).
 
@@ -221,9 +243,9 @@ def compute_pod_actions(
     """
     record = actuated or ActuatedView()
     sandbox = decide_sandbox(pod, status.sandboxes)
-    draft = Draft(pod, status, probes, gates, record.containers, sandbox)
+    draft = Draft(pod, status, probes, gates, record.containers, sandbox, deviations)
     if restart_all_containers and gates.restart_all:
-        draft.to_reset = list(containers_to_reset(pod, status))
+        draft.to_reset = list(containers_to_reset(pod, status, deviations))
         draft.fired("RST-040")
         draft.fired("RST-130")
         return draft.done()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from kubelet_emu.api.types import Container, Pod, ResourceRequirements
+from kubelet_emu.bugs import AS_RELEASED, Deviations
 from kubelet_emu.container.runtime import RuntimeContainer, RuntimePodStatus
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.action_types import (
@@ -57,6 +58,7 @@ class Draft:
     gates: Gates
     actuated: Mapping[str, ResourceRequirements]
     sandbox: SandboxDecision
+    deviations: Deviations = AS_RELEASED
     kill_pod: bool = field(init=False)
     create_sandbox: bool = field(init=False)
     why: tuple[Why, ...] = field(init=False)

@@ -7,6 +7,7 @@ RST-053): a walk from the last init container to the first in which the last vis
 from enum import Enum, auto
 
 from kubelet_emu.api.types import Container
+from kubelet_emu.bugs import LEFT_CREATED, STALE_CREATED
 from kubelet_emu.container.runtime import ContainerState, RuntimeContainer
 from kubelet_emu.kuberuntime.draft import Draft
 from kubelet_emu.kuberuntime.grace import KillReason
@@ -35,7 +36,10 @@ def _regular_started(draft: Draft) -> bool:
     """Whether some regular container's latest instance is Created or Running (RST-045)."""
     latest = (draft.status.latest(container.name) for container in draft.pod.spec.containers)
     alive = (ContainerState.CREATED, ContainerState.RUNNING)
-    return any(instance is not None and instance.state in alive for instance in latest)
+    found = [instance for instance in latest if instance is not None and instance.state in alive]
+    if draft.deviations.fixed(STALE_CREATED):
+        found = [instance for instance in found if instance.sandbox_id == draft.sandbox.sandbox_id]
+    return bool(found)
 
 
 def _start(draft: Draft, index: int, rule: str) -> None:
@@ -84,7 +88,9 @@ def _exited(draft: Draft, index: int, container: Container, latest: RuntimeConta
         return _Step.NOTHING
     if init_failed(latest.state, latest.exit_code, latest.reason):
         draft.fired("RST-029", container.name)
-        verdict = should_container_be_restarted(container, draft.pod, draft.status, draft.gates)
+        verdict = should_container_be_restarted(
+            container, draft.pod, draft.status, draft.gates, draft.deviations
+        )
         draft.why += verdict.why
         if not verdict:
             return _Step.FAILED
@@ -108,6 +114,8 @@ def _unknown(draft: Draft, index: int, container: Container, latest: RuntimeCont
 
 def _step(draft: Draft, index: int, container: Container, latest: RuntimeContainer, previous: bool) -> _Step:
     if latest.state is ContainerState.CREATED:
+        if draft.deviations.has(LEFT_CREATED):
+            return _Step.NOTHING
         _start(draft, index, "RST-046")
         return _Step.NOTHING
     if latest.state is ContainerState.RUNNING:

@@ -184,6 +184,7 @@ class _Kit:
         starter: Starter,
         images: ImageManager,
         backoff: BackOffTable,
+        killed_by_probe: set[str],
     ) -> SyncParts:
         return SyncParts(
             calls=self.calls,
@@ -206,6 +207,7 @@ class _Kit:
             dynamic=self.dynamic,
             classes=self.classes,
             on_sandbox_ready=self.on_sandbox_ready,
+            killed_by_probe=killed_by_probe,
         )
 
 
@@ -242,7 +244,8 @@ class KubeRuntime:
         self.backoff = BackOffTable(
             crash_loop_limits(settings.crash_loop_backoff_max_seconds, settings.gates)
         )
-        self._reader = Reader(self.calls, clock, files)
+        killed_by_probe: set[str] = set()
+        self._reader = Reader(self.calls, clock, files, failed=killed_by_probe)
         kit = _Kit(
             calls=self.calls,
             clock=clock,
@@ -268,7 +271,9 @@ class KubeRuntime:
         self._remover = kit.remover(self._killer)
         self.images = kit.image_manager()
         starter = kit.starter(self.images, self._killer, self.hooks)
-        self._parts = kit.sync_parts(self._killer, self._remover, starter, self.images, self.backoff)
+        self._parts = kit.sync_parts(
+            self._killer, self._remover, starter, self.images, self.backoff, killed_by_probe
+        )
 
     async def get_pods(self, *, include_exited: bool) -> tuple[RunningPod, ...]:
         """All pods that the runtime lists, sorted by uid (POD-904, POD-919)."""

@@ -85,6 +85,9 @@ class NoInternalLifecycle:
     def post_stop(self, container_id: str) -> None:
         return None
 
+    def reset(self, pod: Pod) -> None:
+        return None
+
 
 class NoDynamicResources:
     """No claims."""

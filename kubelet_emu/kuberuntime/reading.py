@@ -5,7 +5,7 @@ Mirrors ``GetPods`` and ``GetPodStatus`` of ``pkg/kubelet/kuberuntime/kuberuntim
 """
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from attrs import frozen
 
@@ -43,6 +43,7 @@ STATES: Mapping[int, ContainerState] = {
     cri.CONTAINER_EXITED: ContainerState.EXITED,
     cri.CONTAINER_UNKNOWN: ContainerState.UNKNOWN,
 }
+KILLED_EXIT_CODE = 137
 _LOG_READ_BYTES = 1 << 20
 """How much of a log's end is looked at for a termination message; 80 lines of 16 KiB fit."""
 
@@ -210,12 +211,18 @@ class _Listed:
 
 
 class Reader:
-    """Reads pods from one runtime; termination messages come from ``files``."""
+    """Reads pods from one runtime; termination messages come from ``files``.
 
-    def __init__(self, calls: CriCalls, clock: NodeClock, files: Files) -> None:
+    Instances in ``failed`` count as failed even where they exited with 0.
+    """
+
+    def __init__(
+        self, calls: CriCalls, clock: NodeClock, files: Files, *, failed: Container[str] = ()
+    ) -> None:
         self._calls = calls
         self._clock = clock
         self._files = files
+        self._failed = failed
         self._last: dict[bool, _Listed] = {}
 
     async def pods(self, *, include_exited: bool) -> tuple[RunningPod, ...]:
@@ -308,7 +315,10 @@ class Reader:
                 if is_not_found(error):
                     continue
                 raise
-            found.append(self._with_message(to_runtime_container(status, item.pod_sandbox_id)))
+            container = to_runtime_container(status, item.pod_sandbox_id)
+            if container.id in self._failed and container.exit_code == 0:
+                container = evolve(container, exit_code=KILLED_EXIT_CODE, reason="Error")
+            found.append(self._with_message(container))
         return found
 
     def _with_message(self, container: RuntimeContainer) -> RuntimeContainer:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from kubelet_emu.api.types import Container, ContainerRestartRule, ContainerStatus, Pod, PodSpec, PodStatus
+from kubelet_emu.bugs import AS_RELEASED, REMOVED_RUNS_AGAIN, Deviations
 from kubelet_emu.container.runtime import ContainerState, RuntimePodStatus
 from kubelet_emu.gates import Gates
 from kubelet_emu.why import Why
@@ -103,8 +104,20 @@ def should_restart(container: Container, spec: PodSpec, exit_code: int, gates: G
     return Decision(_policy_allows(container.restart_policy, exit_code), (Why("RST-022", name),))
 
 
+def _ended_for_good(container: Container, pod: Pod, gates: Gates) -> Decision | None:
+    """The no to a container without an instance whose end the pod's status still tells of, else None."""
+    known = _old_statuses(pod.status).get(container.name)
+    end = known.state.terminated if known is not None else None
+    verdict = should_restart(container, pod.spec, end.exit_code, gates) if end is not None else None
+    return verdict if verdict is not None and not verdict else None
+
+
 def should_container_be_restarted(
-    container: Container, pod: Pod, status: RuntimePodStatus, gates: Gates
+    container: Container,
+    pod: Pod,
+    status: RuntimePodStatus,
+    gates: Gates,
+    deviations: Deviations = AS_RELEASED,
 ) -> Decision:
     """Whether a container is to be started now, judged by its latest instance (RST-023, RST-024)."""
     reason = (Why("RST-023", container.name),)
@@ -112,7 +125,8 @@ def should_container_be_restarted(
         return Decision(False, reason)
     latest = status.latest(container.name)
     if latest is None:
-        return Decision(True, (*reason, Why("RST-024", container.name)))
+        ended = _ended_for_good(container, pod, gates) if deviations.fixed(REMOVED_RUNS_AGAIN) else None
+        return ended or Decision(True, (*reason, Why("RST-024", container.name)))
     if latest.state is ContainerState.RUNNING:
         return Decision(False, reason)
     if latest.state is not ContainerState.EXITED:

@@ -152,6 +152,10 @@ class InternalLifecycle(Protocol):
         """Releases what was held for a container; must not fail (RST-055, RST-095)."""
         ...
 
+    def reset(self, pod: Pod) -> None:
+        """Told when a restart in place has removed all containers of a pod; must not fail (DEV-114)."""
+        ...
+
 
 class DynamicResources(Protocol):
     """Claims of dynamic resource allocation, prepared once before the sandbox (RST-085)."""

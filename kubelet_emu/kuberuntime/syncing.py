@@ -11,6 +11,7 @@ from attrs import frozen
 
 from k8s_proto import runtime_v1_pb2 as cri
 from kubelet_emu.api.types import Container, Pod
+from kubelet_emu.bugs import COUNTS_RESET, KILLED_WITH_ZERO, OLD_INIT_COUNTS, SANDBOX_RECREATED
 from kubelet_emu.container.runtime import (
     ContainerState,
     RuntimePodStatus,
@@ -55,6 +56,8 @@ from trio_grpc import StatusError
 __all__ = ["PodSyncer", "SyncParts"]
 
 _SECOND_NS = 1_000_000_000
+KILLED_MAX = 10_000
+PROBE_KILLS = (KillReason.LIVENESS_PROBE, KillReason.STARTUP_PROBE)
 
 
 @frozen(kw_only=True)
@@ -81,6 +84,8 @@ class SyncParts:
     dynamic: DynamicResources
     classes: RuntimeClasses
     on_sandbox_ready: OnSandboxReady
+    killed_by_probe: set[str]
+    """Instances whose end counts as a failure whatever their exit code; only where that is a fix."""
 
 
 class _Stop(Exception):
@@ -117,6 +122,7 @@ class PodSyncer:
             restart_all_containers=restart_all_containers,
             gates=parts.settings.gates,
             actuated=parts.actuated.view(pod.metadata.uid),
+            deviations=parts.settings.deviations,
         )
         self._record(actions, restart_all_containers)
         for name in actions.post_stop:
@@ -195,18 +201,23 @@ class PodSyncer:
         self._results.extend(results)
         if any(result.error for result in results):
             raise _Stop
-        if actions.create_sandbox:
+        if actions.create_sandbox and not parts.settings.deviations.has(OLD_INIT_COUNTS):
             await parts.remover.purge_init(pod, self._status)
 
     async def _kill_some(self, actions: PodActions) -> None:
         """One after the other; the kubelet takes them in map order, here it is that of the decision
         (RST-082).
         """
+        parts = self._parts
         for kill in actions.to_kill:
             request = KillRequest(
                 container_id=kill.container_id, name=kill.name, message=kill.message, reason=kill.reason
             )
             await self._kill_one(request)
+            if kill.reason in PROBE_KILLS and parts.settings.deviations.fixed(KILLED_WITH_ZERO):
+                if len(parts.killed_by_probe) >= KILLED_MAX:
+                    parts.killed_by_probe.clear()
+                parts.killed_by_probe.add(kill.container_id)
 
     async def _kill_one(self, request: KillRequest) -> None:
         try:
@@ -220,6 +231,8 @@ class PodSyncer:
         """Remove all instances of a restart in place, strictly one by one, logs kept (RST-131, RST-134,
         RST-138, RST-164).
         """
+        parts = self._parts
+        keep_logs = not parts.settings.deviations.has(COUNTS_RESET)
         for entry in actions.to_reset:
             if entry.kill:
                 await self._kill_one(
@@ -232,11 +245,16 @@ class PodSyncer:
                     )
                 )
             try:
-                await self._parts.remover.container(entry.container_id, keep_logs=True)
+                await parts.remover.container(entry.container_id, keep_logs=keep_logs)
             except (StatusError, PeerError) as error:
                 self._fail(SyncAction.REMOVE_CONTAINER, entry.name, "RemoveContainerError", str(error))
                 raise _Stop from error
             self._results.append(SyncResult(SyncAction.REMOVE_CONTAINER, entry.name))
+        if actions.to_reset:
+            parts.lifecycle.reset(self._pod)
+            if parts.settings.deviations.has(SANDBOX_RECREATED):
+                with suppress(StatusError):
+                    await parts.calls.stop_pod_sandbox(actions.sandbox_id)
 
     # -- sandbox --
 

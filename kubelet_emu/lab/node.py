@@ -164,7 +164,7 @@ class Node:
             **options.header,
         }
         self.recorder = TraceRecorder(self.clock.elapsed_seconds, header=header, sink=options.sink)
-        self.monitor = Monitor()
+        self.monitor = Monitor(lifted=options.settings.bugs)
         self.recorder.subscribe(self._watch_invariants)
         self.folder = ""
         if options.transport == "grpc" or options.cri_endpoint:
@@ -526,6 +526,15 @@ class Node:
             raise CallerError([Problem(f"{asked!r} cannot be reached: the node has no devices")])
         return self.fleet
 
+    async def remove_container(self, namespace: str, pod: str, container: str) -> None:
+        """Remove the last instance of a container behind the kubelet's back, as ``crictl rm`` does.
+
+        Raises ``PeerError`` if there is none that has ended.
+        """
+        found = await self._container(namespace, pod, container, state=cri.CONTAINER_EXITED)
+        await self._runtime_client.RemoveContainer(cri.RemoveContainerRequest(container_id=found))
+        self.recorder.action("remove-container", pod=pod, container=self.recorder.names.label(found))
+
     def set_device_health(self, resource: str, device: str, health: str) -> None:
         """Have a plugin report a health for a device. Raises ``CallerError`` for one that is not there."""
         from devices.setup import DeviceProblem
@@ -616,18 +625,26 @@ class Node:
         reply = await self._runtime_client.ListPodSandbox(cri.ListPodSandboxRequest(filter=wanted))
         return [item.id for item in reply.items]
 
-    async def _container(self, namespace: str, pod: str, container: str) -> str:
+    async def _container(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        *,
+        state: "cri.ContainerState.ValueType" = cri.CONTAINER_RUNNING,
+    ) -> str:
         wanted = cri.ContainerFilter(
             label_selector={
                 "io.kubernetes.pod.name": pod,
                 "io.kubernetes.pod.namespace": namespace,
                 "io.kubernetes.container.name": container,
             },
-            state=cri.ContainerStateValue(state=cri.CONTAINER_RUNNING),
+            state=cri.ContainerStateValue(state=state),
         )
         reply = await self._runtime_client.ListContainers(cri.ListContainersRequest(filter=wanted))
         if not reply.containers:
-            raise PeerError(f"container {container} of pod {namespace}/{pod} is not running")
+            wanted_state = "running" if state == cri.CONTAINER_RUNNING else "there as an ended one"
+            raise PeerError(f"container {container} of pod {namespace}/{pod} is not {wanted_state}")
         return max(reply.containers, key=lambda item: item.created_at).id
 
     def _observe(self, fact: RuntimeFact) -> None:

@@ -13,6 +13,7 @@ import trio
 from attrs import define, field, frozen
 
 from kubelet_emu.api.types import Container, Pod, PodStatus
+from kubelet_emu.bugs import AS_RELEASED, Deviations
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.restart_rules import is_sidecar
 from kubelet_emu.prober.readiness import ProbeInput, fill_started_and_ready
@@ -95,6 +96,7 @@ class ProberManager:
         recorder: Recorder,
         gates: Gates,
         up_for_seconds: float = 0.0,
+        deviations: Deviations = AS_RELEASED,
     ) -> None:
         self._clock = clock
         self._rng = rng
@@ -103,6 +105,7 @@ class ProberManager:
         self._runner = runner
         self._recorder = recorder
         self._gates = gates
+        self._deviations = deviations
         self._results = Results(on_update)
         self._workers: dict[_Key, _Worker] = {}
         self._totals: dict[ProbeSeries, int] = {}
@@ -225,6 +228,7 @@ class ProberManager:
             now_ns=self._clock.now_ns(),
             kubelet_start_ns=self._start_ns,
             gates=self._gates,
+            deviations=self._deviations,
         )
         self._apply(worker, step)
         if not step.probe or status is None:

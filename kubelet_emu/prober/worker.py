@@ -12,6 +12,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from kubelet_emu.api.types import Container, ContainerStatus, Pod, PodStatus, Probe
+from kubelet_emu.bugs import AS_RELEASED, CRASHED_BESIDE_SIDECAR, STARTUP_WORKER_ENDS, Deviations
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.restart_rules import is_sidecar, should_all_containers_restart, should_restart
 from kubelet_emu.seams import ProbeKind, ProbeOutcome
@@ -121,6 +122,7 @@ def before_probe(
     now_ns: int,
     kubelet_start_ns: int,
     gates: Gates,
+    deviations: Deviations = AS_RELEASED,
 ) -> Step:
     """Rows 1 to 10 of PRB-12. ``status`` is the status manager's, None if it has none."""
     if status is None:
@@ -133,13 +135,15 @@ def before_probe(
     container_id = found.container_id or ""
     changes: list[ResultChange] = []
     if state.container_id != container_id:
-        changes = _on_new_container(spec, state, found, kubelet_start_ns=kubelet_start_ns, gates=gates)
+        changes = _on_new_container(
+            spec, state, found, kubelet_start_ns=kubelet_start_ns, gates=gates, deviations=deviations
+        )
         state = evolve(state, container_id=container_id, on_hold=False)
     if state.on_hold:
         return Step(state=state, changes=tuple(changes), why=_row(5, spec))
     if found.state.running is None:
         changes.append(ResultChange(container_id, ProbeOutcome.FAILURE))
-        keep = _survives(spec, found, status, gates)
+        keep = _survives(spec, found, status, gates, deviations)
         return Step(state=state, keep=keep, changes=tuple(changes), why=_row(6, spec))
     if spec.pod.metadata.deletion_timestamp is not None and spec.kind is not ProbeKind.READINESS:
         changes.append(ResultChange(container_id, ProbeOutcome.SUCCESS))
@@ -168,7 +172,13 @@ def _container_status(status: PodStatus, name: str) -> ContainerStatus | None:
 
 
 def _on_new_container(
-    spec: WorkerSpec, state: WorkerState, found: ContainerStatus, *, kubelet_start_ns: int, gates: Gates
+    spec: WorkerSpec,
+    state: WorkerState,
+    found: ContainerStatus,
+    *,
+    kubelet_start_ns: int,
+    gates: Gates,
+    deviations: Deviations,
 ) -> list[ResultChange]:
     """Row 4: the old result goes, the initial one comes, but not for a left-over container (PRB-10)."""
     changes = [ResultChange(state.container_id, None)] if state.container_id else []
@@ -176,7 +186,8 @@ def _on_new_container(
     initial = ResultChange(container_id, INITIAL_OUTCOMES[spec.kind])
     if gates.enabled("ChangeContainerStatusOnKubeletRestart"):
         return [*changes, initial]
-    if spec.sidecar and spec.kind is ProbeKind.STARTUP and found.started:
+    told = not deviations.has(CRASHED_BESIDE_SIDECAR)
+    if told and spec.sidecar and spec.kind is ProbeKind.STARTUP and found.started:
         changes.append(ResultChange(container_id, ProbeOutcome.SUCCESS))
     if not is_left_over(found, kubelet_start_ns):
         changes.append(initial)
@@ -191,11 +202,15 @@ def is_left_over(found: ContainerStatus, kubelet_start_ns: int) -> bool:
     return running.started_at < kubelet_start_ns - RESTART_GRACE_SECONDS * _NS
 
 
-def _survives(spec: WorkerSpec, found: ContainerStatus, status: PodStatus, gates: Gates) -> bool:
+def _survives(
+    spec: WorkerSpec, found: ContainerStatus, status: PodStatus, gates: Gates, deviations: Deviations
+) -> bool:
     """Whether the worker goes on although its container does not run (row 6, PRB-13, RST-160)."""
     end = found.state.terminated
     if end is None:
         return True
+    if deviations.has(STARTUP_WORKER_ENDS) and spec.sidecar and spec.pod.spec.restart_policy == "Never":
+        return False
     if not gates.restart_rules:
         return spec.pod.spec.restart_policy != "Never" or (spec.sidecar and is_sidecar(spec.container))
     if should_restart(spec.container, spec.pod.spec, end.exit_code, gates):

@@ -85,7 +85,7 @@ def run_case(
 
 def node_options(case: Case) -> NodeOptions:
     """The options of a case's node, without the seams of its plan. Raises ``CallerError``."""
-    settings = KubeletSettings(gates=Gates(dict(case.gates)))
+    settings = KubeletSettings(gates=Gates(dict(case.gates)), bugs=case.bugs, fixes=case.fixes)
     options = NodeOptions(
         seed=case.seed, transport="memory", settings=settings, behaviours=_behaviours(case.behaviours)
     )
@@ -262,8 +262,8 @@ class _Run:
         judged = 0
         if node is not None:
             judged = self._debts_judged + sum(verdict.judged for verdict in node.monitor.verdicts())
-            for one in node.monitor.violations:
-                rule = exempt(one.invariant, one.message, trace.records, lifted=self._case.bugs)
+            for one in (*node.monitor.violations, *node.monitor.exempted):
+                rule = one.exempt or exempt(one.invariant, one.message, trace.records, lifted=self._case.bugs)
                 findings.append(
                     Finding(
                         invariant=one.invariant,

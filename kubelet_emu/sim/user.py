@@ -19,6 +19,9 @@ async def act(node: Node, deed: Deed) -> None:
     if not isinstance(deed, UserAction):
         return
     namespace = _namespace(node, deed.pod)
+    if deed.do == "remove":
+        await node.remove_container(namespace, deed.pod, deed.container)
+        return
     if deed.do in ("stop-sandbox", "kill-sandbox", "signal", "oom"):
         await _past_the_api(node, deed, namespace)
         return

@@ -27,6 +27,7 @@ from kubelet_emu.api.types import (
     Pod,
     VolumeMountStatus,
 )
+from kubelet_emu.bugs import AS_RELEASED, COUNTS_RESET, Deviations
 from kubelet_emu.container.runtime import ContainerState as Runtime
 from kubelet_emu.container.runtime import RuntimeContainer, RuntimePodStatus
 from kubelet_emu.evolving import evolve
@@ -57,6 +58,7 @@ class ConvertInput:
     runtime_name: str
     restarting_all: bool
     """Whether a restart of all containers is in progress (STA-304, RST-121)."""
+    deviations: Deviations = AS_RELEASED
 
 
 @frozen
@@ -142,7 +144,7 @@ def _without_record(
                 waiting=ContainerStateWaiting(reason=k.RESTARTING_ALL_CONTAINERS, message=k.REMOVED_MESSAGE)
             ),
             last_state=unknown_state(k.REMOVED_MESSAGE, reason=k.RESTARTING_ALL_CONTAINERS),
-            restart_count=old.restart_count + 1,
+            restart_count=0 if given.deviations.has(COUNTS_RESET) else old.restart_count + 1,
         )
     if old.state.terminated is not None or old.state.running is None:
         return status

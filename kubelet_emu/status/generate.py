@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from kubelet_emu.api.qos import pod_qos
 from kubelet_emu.api.types import HostIP, Pod, PodCondition, PodIP, PodStatus, ResourceStatus
+from kubelet_emu.bugs import AS_RELEASED, Deviations
 from kubelet_emu.container.runtime import RuntimePodStatus
 from kubelet_emu.evolving import evolve
 from kubelet_emu.gates import Gates
@@ -65,6 +66,7 @@ class StatusInput:
         factory=dict[str, Sequence[ResourceStatus]], eq=False
     )
     runtime_name: str = "containerd"
+    deviations: Deviations = AS_RELEASED
 
     @property
     def old_status(self) -> PodStatus:
@@ -113,6 +115,7 @@ def _convert(given: StatusInput, *, restarting_all: bool) -> tuple[PodStatus, li
         gates=given.gates,
         runtime_name=given.runtime_name,
         restarting_all=restarting_all,
+        deviations=given.deviations,
     )
     spec = pod.spec
     regular = convert_container_statuses(source, spec.containers, old.container_statuses, kind="regular")

@@ -21,6 +21,7 @@
             | "delete pod" POD ["grace" seconds]
             | "image" POD/CONTAINER IMAGE | "ephemeral" POD NAME [IMAGE]
             | "resize" POD/CONTAINER key=value … | "signal" POD/CONTAINER number | "oom" POD/CONTAINER
+            | "remove" POD/CONTAINER
             | "stop-sandbox" POD | "kill-sandbox" POD
 
 Seconds are written ``4s``, ``1m30s``, ``250ms`` or as a bare number. ``str()`` of what is read here gives the
@@ -229,7 +230,7 @@ class DeviceHealth:
 
 
 UserDo: TypeAlias = Literal[
-    "delete", "image", "ephemeral", "resize", "signal", "oom", "stop-sandbox", "kill-sandbox"
+    "delete", "image", "ephemeral", "resize", "signal", "oom", "remove", "stop-sandbox", "kill-sandbox"
 ]
 
 
@@ -572,6 +573,11 @@ def _oom(words: _Words) -> Deed:
     return UserAction(do="oom", pod=pod, container=container)
 
 
+def _remove(words: _Words) -> Deed:
+    pod, container = words.container()
+    return UserAction(do="remove", pod=pod, container=container)
+
+
 _READERS: Mapping[str, Callable[[_Words], Deed]] = {
     "error": _error,
     "delay": _delay,
@@ -594,6 +600,7 @@ _READERS: Mapping[str, Callable[[_Words], Deed]] = {
     "resize": _resize,
     "signal": _signal,
     "oom": _oom,
+    "remove": _remove,
     "stop-sandbox": lambda words: UserAction(do="stop-sandbox", pod=words.name("pod")),
     "kill-sandbox": lambda words: UserAction(do="kill-sandbox", pod=words.name("pod")),
 }

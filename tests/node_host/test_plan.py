@@ -57,6 +57,7 @@ KNOWN = {
     "resize a/main cpu=1 memory=5Mi": UserAction(
         do="resize", pod="a", container="main", resources={"cpu": "1", "memory": "5Mi"}
     ),
+    "remove a/main": UserAction(do="remove", pod="a", container="main"),
     "signal a/main 9": UserAction(do="signal", pod="a", container="main", value="9"),
     "oom a/main": UserAction(do="oom", pod="a", container="main"),
     "stop-sandbox a": UserAction(do="stop-sandbox", pod="a"),

@@ -2,14 +2,29 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from attrs import frozen
 
 from kubelet_emu.lab.invariants.world import Step, StepKind
 from kubelet_emu.trace.schema import Record
 
-__all__ = ["Invariant", "Violation"]
+__all__ = ["Exempt", "Finding", "Invariant", "Violation"]
+
+
+@frozen
+class Exempt:
+    """What is wrong with a step although Kubernetes 1.36.2 does it too, by ``rule``.
+
+    ``bug`` is the id in ``kubelet_emu.bugs`` that lifts the exemption, empty if nothing does.
+    """
+
+    message: str
+    rule: str
+    bug: str = ""
+
+
+Finding: TypeAlias = str | Exempt
 
 
 class Invariant(ABC):
@@ -22,7 +37,7 @@ class Invariant(ABC):
     """Steps that can break it."""
 
     @abstractmethod
-    def check(self, step: Step) -> Iterable[str]:
+    def check(self, step: Step) -> Iterable[Finding]:
         """What is wrong with this step; nothing if it is in order."""
 
 
@@ -35,6 +50,8 @@ class Violation:
     pod: str
     message: str
     record: Record
+    exempt: str = ""
+    """The rule by which 1.36.2 does it too; then it counts for nothing."""
 
     @property
     def evidence(self) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from kubelet_emu.lab.invariants.base import Invariant
+from kubelet_emu.bugs import OLD_INIT_COUNTS, STALE_CREATED
+from kubelet_emu.lab.invariants.base import Exempt, Finding, Invariant
 from kubelet_emu.lab.invariants.rules import may_restart, never, restart_all_matches, run_once
 from kubelet_emu.lab.invariants.world import InstanceFacts, PodFacts, Step, StepKind
 
@@ -13,6 +14,7 @@ __all__ = [
     "RegularAfterInit",
     "ResetByTrigger",
     "RestartByRule",
+    "forbidden_restart",
 ]
 
 
@@ -41,6 +43,22 @@ def _missing_before(pod: PodFacts, container: str) -> str:
     return ""
 
 
+def _too_early(pod: PodFacts, instance: InstanceFacts, missing: str) -> Finding:
+    """What to say of a start before its time, exempt where leftovers of an earlier sandbox led to it."""
+    message = f"{instance.label} was started, but {missing}"
+    here = instance.sandbox
+    for name, latest in pod.latest.items():
+        older = latest.previous if latest is instance else latest
+        if older is None or older.removed or older.sandbox == here:
+            continue
+        left = f"{message}; {older.label} is left from {older.sandbox}"
+        if pod.kind(name) == "regular" and not older.started:
+            return Exempt(left, "RST-045", STALE_CREATED)
+        if pod.kind(name) == "init" and older.exit_code == 0:
+            return Exempt(left, "RST-081", OLD_INIT_COUNTS)
+    return message
+
+
 class InitInOrder(Invariant):
     name = "init-in-order"
     rules = ("RST-046", "RST-050", "RST-051")
@@ -50,7 +68,7 @@ class InitInOrder(Invariant):
     )
     steps = (StepKind.START,)
 
-    def check(self, step: Step) -> Iterable[str]:
+    def check(self, step: Step) -> Iterable[Finding]:
         pod, instance = step.pod, step.instance
         assert instance is not None
         kind = pod.kind(instance.container)
@@ -58,7 +76,7 @@ class InitInOrder(Invariant):
             return
         missing = _missing_before(pod, instance.container)
         if missing:
-            yield f"{instance.label} was started, but {missing}"
+            yield _too_early(pod, instance, missing)
         if kind == "init":
             beside = [
                 other.label
@@ -78,13 +96,13 @@ class RegularAfterInit(Invariant):
     )
     steps = (StepKind.START,)
 
-    def check(self, step: Step) -> Iterable[str]:
+    def check(self, step: Step) -> Iterable[Finding]:
         pod, instance = step.pod, step.instance
         assert instance is not None
         if pod.kind(instance.container) == "regular":
             missing = _missing_before(pod, instance.container)
             if missing:
-                yield f"{instance.label} was started, but {missing}"
+                yield _too_early(pod, instance, missing)
 
 
 class NoStartAfterTermination(Invariant):
@@ -120,13 +138,13 @@ class RestartByRule(Invariant):
         last = instance.previous
         if pod.spec is None or last is None or last.removed or not last.started or last.exit_code is None:
             return
-        reason = _forbidden(pod, instance, last)
+        reason = forbidden_restart(pod, instance, last)
         if reason:
             exited = f"{last.label} had exited with {last.exit_code}"
             yield f"{instance.label} was started after {exited}: {reason}"
 
 
-def _forbidden(pod: PodFacts, instance: InstanceFacts, last: InstanceFacts) -> str:
+def forbidden_restart(pod: PodFacts, instance: InstanceFacts, last: InstanceFacts) -> str:
     """Why the start is not allowed; empty if it is."""
     assert pod.spec is not None
     assert last.exit_code is not None

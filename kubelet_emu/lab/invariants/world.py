@@ -31,6 +31,7 @@ class StepKind(StrEnum):
     START = "start"
     EXIT = "exit"
     REMOVE = "remove"
+    ADMISSION = "admission"
     ALLOCATING = "allocating"
     ALLOCATED = "allocated"
     DEVICE_CALL = "device-call"
@@ -69,6 +70,8 @@ class InstanceFacts:
     stop_asked: bool = False
     """The kubelet asked for its end while it ran."""
     removed: bool = False
+    reset: bool = False
+    """It was removed by a restart of all containers."""
     mounts: Mapping[str, str] | None = None
 
 
@@ -102,6 +105,10 @@ class PodFacts:
     triggered: bool = False
     """A restart of all containers was triggered and has not been carried out yet (RST-121)."""
     made: int = 0
+    refused: bool = False
+    """A kubelet has refused it."""
+    started_blind: bool = False
+    """The kubelet that judged it last could not see what ran when it started (DEV-113)."""
 
     def kind(self, container: str) -> str:
         """Kind of a container; empty if the specification is unknown."""
@@ -153,6 +160,8 @@ class World:
         self._nobody = PodFacts("")
         """Stands for the pod in steps that concern none."""
         self._order = 0
+        self._lists_failed = False
+        self._started_blind = False
 
     def feed(self, record: Record) -> list[Step]:
         """Take one record in; returns what it means."""
@@ -176,6 +185,8 @@ class World:
         if record["do"] in ("reboot-node", "restart-runtime") and record.get("forget"):
             for pod in self.pods.values():
                 pod.forget_runtime()
+        elif record["do"] == "remove-container":
+            return self.remove(self._pod(record), record)
         if record["do"] != "create" or not isinstance(given, Mapping):
             return []
         obj: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]
@@ -235,6 +246,11 @@ class World:
             started = outcome.get("startedTerminating") and outcome.get("state") != "finished"
             if started or done:
                 self._pod(record).acknowledge(record)
+        elif record["machine"] == "admission":
+            pod = self._pod(record)
+            pod.refused = pod.refused or bool(outcome.get("refused"))
+            pod.started_blind = self._started_blind
+            return [Step(StepKind.ADMISSION, pod, record)]
         elif record["machine"] == "devicemanager":
             pod = self._pod(record)
             steps = [Step(StepKind.ALLOCATING, pod, record)]
@@ -258,6 +274,7 @@ class World:
     def _checkpoint(self, record: Record) -> list[Step]:
         """A kubelet that starts says what it has found of the former one's books."""
         start = Step(StepKind.KUBELET, self._nobody, record)
+        self._started_blind, self._lists_failed = self._lists_failed, False
         if record.get("do") == "read":
             return [start]
         return [start, Step(StepKind.BOOKS_LOST, self._nobody, record)]
@@ -281,6 +298,8 @@ class World:
         return self._exited(pod, instance, record, code, record.get("reason", ""))
 
     def _cri(self, record: Record) -> list[Step]:
+        if record.get("code") and record["m"] in ("ListContainers", "ListPodSandbox"):
+            self._lists_failed = True
         handler = _CALLS.get(record["m"])
         if handler is None or (record.get("code") and record["m"] != "StopPodSandbox"):
             return []
@@ -373,6 +392,7 @@ class World:
         if instance is None:
             return []
         instance.removed, instance.running = True, False
+        instance.reset = pod.triggered
         for number, other in list(pod.alive.items()):
             if other is instance:
                 del pod.alive[number]
