@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from kubelet_emu.api.types import Container, ContainerRestartRule, ContainerStatus, Pod, PodSpec, PodStatus
-from kubelet_emu.bugs import AS_RELEASED, REMOVED_RUNS_AGAIN, Deviations
+from kubelet_emu.bugs import AS_RELEASED, INIT_NOT_RUN, REMOVED_RUNS_AGAIN, Deviations
 from kubelet_emu.container.runtime import ContainerState, RuntimePodStatus
 from kubelet_emu.gates import Gates
 from kubelet_emu.why import Why
@@ -126,7 +126,7 @@ def should_container_be_restarted(
     latest = status.latest(container.name)
     if latest is None:
         ended = _ended_for_good(container, pod, gates) if deviations.fixed(REMOVED_RUNS_AGAIN) else None
-        return ended or Decision(True, (*reason, Why("RST-024", container.name)))
+        return ended if ended is not None else Decision(True, (*reason, Why("RST-024", container.name)))
     if latest.state is ContainerState.RUNNING:
         return Decision(False, reason)
     if latest.state is not ContainerState.EXITED:
@@ -203,9 +203,13 @@ def should_all_containers_restart(
     return Decision(False, (Why("RST-121"),))
 
 
-def all_containers_cleaned_up(pod: Pod, status: RuntimePodStatus) -> bool:
+def all_containers_cleaned_up(
+    pod: Pod, status: RuntimePodStatus, deviations: Deviations = AS_RELEASED
+) -> bool:
     """Whether no init or regular container of the spec has any instance left, ephemerals aside (RST-124)."""
-    return all(status.latest(container.name) is None for container in _init_and_regular(pod.spec))
+    kept = deviations.has(INIT_NOT_RUN)
+    containers = (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers) if kept else None
+    return all(status.latest(one.name) is None for one in containers or _init_and_regular(pod.spec))
 
 
 def init_failed(state: ContainerState, exit_code: int, reason: str) -> bool:

@@ -8,6 +8,7 @@ Each function gives one condition without times: the status manager stamps them 
 from collections.abc import Sequence
 
 from kubelet_emu.api.types import Container, ContainerStatus, Pod, PodCondition, PodStatus
+from kubelet_emu.bugs import AS_RELEASED, Deviations
 from kubelet_emu.container.runtime import RuntimePodStatus
 from kubelet_emu.gates import Gates
 from kubelet_emu.kuberuntime.actions import decide_sandbox
@@ -157,7 +158,12 @@ def pod_scheduled(pod: Pod) -> Condition:
 
 
 def all_containers_restarting(
-    pod: Pod, runtime: RuntimePodStatus, phase: str, *, restarting_all: bool
+    pod: Pod,
+    runtime: RuntimePodStatus,
+    phase: str,
+    *,
+    restarting_all: bool,
+    deviations: Deviations = AS_RELEASED,
 ) -> Condition | None:
     """AllContainersRestarting, or None for a pod without a rule to set it (STA-509, RST-126, RST-127).
 
@@ -180,6 +186,6 @@ def all_containers_restarting(
         return condition(False, POD_FAILED), (Why("RST-126", "2"),)
     if not restarting_all:
         return condition(False), (Why("RST-126", "3"),)
-    if all_containers_cleaned_up(pod, runtime):
+    if all_containers_cleaned_up(pod, runtime, deviations):
         return condition(False), (Why("RST-126", "4"),)
     return condition(True, RESTART_STARTED, RESTART_MESSAGE), (Why("RST-126", "5"),)

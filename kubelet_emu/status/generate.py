@@ -205,7 +205,9 @@ def _with_conditions(
     add(make.containers_ready(pod, statuses, phase))
     add(make.pod_scheduled(pod))
     if gates.restart_all:
-        restarting = make.all_containers_restarting(pod, given.runtime, phase, restarting_all=restarting_all)
+        restarting = make.all_containers_restarting(
+            pod, given.runtime, phase, restarting_all=restarting_all, deviations=given.deviations
+        )
         if restarting is not None:
             add(restarting)
     return evolve(status, conditions=tuple(built))

@@ -53,22 +53,20 @@ class RestartsCounted(Invariant):
     steps = (StepKind.SNAPSHOT,)
 
     def __init__(self) -> None:
-        self._seen: WeakKeyDictionary[PodFacts, dict[str, tuple[str, int]]] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[PodFacts, dict[str, tuple[InstanceFacts, int]]] = WeakKeyDictionary()
         """By container: the last instance that was seen to have run, and the count then."""
 
     def check(self, step: Step) -> Iterable[Finding]:
         seen = self._seen.setdefault(step.pod, {})
         for name, shown in step.record["containers"].items():
-            label = shown.get("id", "")
-            if not label or shown["state"] == "waiting":
+            instance = step.pod.by_label.get(shown.get("id", ""))
+            if instance is None or shown["state"] == "waiting":
                 continue
-            before, count = seen.get(name, (label, 0))
-            if before != label and shown["restartCount"] <= count:
-                yield (
-                    f"{label} came after {before}, and restartCount of {name} went from {count} to "
-                    f"{shown['restartCount']}"
-                )
-            seen[name] = label, shown["restartCount"]
+            before, count = seen.get(name, (instance, 0))
+            if before is not instance and shown["restartCount"] <= count:
+                change = f"restartCount of {name} went from {count} to {shown['restartCount']}"
+                yield f"{instance.label} came after {before.label}, and {change}"
+            seen[name] = instance, shown["restartCount"]
 
 
 class RemovedStaysEnded(Invariant):
