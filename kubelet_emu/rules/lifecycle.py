@@ -58,5 +58,6 @@ LIFECYCLE: Mapping[str, str] = {
     "POD-1001": "Every two seconds the node is tidied: workers, pods, volumes and logs that nobody wants.",
     "POD-1002": "A pod that is wanted but has no worker gets one.",
     "POD-1101": "A pod that has been active for longer than activeDeadlineSeconds has failed.",
+    "POD-1201": "A kubelet that starts judges all pods again, those that run too, and stops whom it refuses.",
     "POD-1205": "A pod that runs but is wanted by nobody is killed.",
 }

@@ -14,6 +14,8 @@ IMAGES_AND_PROBES: Mapping[str, str] = {
         "After a failed pull the same image of the same pod is not pulled again before a growing delay "
         "is over."
     ),
+    "PRB-10": "After a kubelet restart a sidecar that had started counts as started without another probe.",
+    "PRB-13": "A probe outlives the end of its container where that container is to be started again.",
     "PRB-12": (
         "A probe counts only while its container runs, after its initial delay, and when as many "
         "results in a row agree as its threshold asks for."
@@ -37,6 +39,9 @@ DEVICES: Mapping[str, str] = {
     "DEV-071": "No two containers of a pod that run at the same time hold the same device.",
     "DEV-102": "A plugin that asks for it is called before each start of a container.",
     "DEV-110": "Over restarts of every kind a container keeps the devices it was given at admission.",
+    "DEV-112": "A kubelet that starts asks the plugin again for each container that does not run just then.",
+    "DEV-113": "What runs is looked up once, when the kubelet starts; a runtime that is away shows nothing.",
+    "DEV-114": "A restart in place leaves the devices of a pod where they are.",
     "DEV-122": "A pod whose device changed its health is synced, so that the change shows in its status.",
     "DEV-138": (
         "Topology hints of all resources are merged by cutting their sets of NUMA nodes; the narrowest "

@@ -112,6 +112,7 @@ RESTART: Mapping[str, str] = {
     ),
     "RST-067": "Resources of the pod as a whole are updated at the end of a sync.",
     # -- syncing --
+    "RST-081": "A new sandbox is preceded by the removal of all init containers; a failure is only noted.",
     "RST-083": (
         "Killing a pod stops all its running containers at once, sidecars last, and then its sandboxes."
     ),
@@ -186,6 +187,7 @@ RESTART: Mapping[str, str] = {
     "RST-158": "Ready turns False during a restart in place, while PodReadyToStartContainers stays True.",
     "RST-161": "A container whose probes had ended may come back unprobed, and then counts as ready at once.",
     # -- status --
+    "RST-173": "The phase follows from what runs, what waits and what has ended, in a fixed order.",
     "RST-174": "A pod that has succeeded or failed stays so.",
     "RST-176": (
         "A running container whose instance has vanished gets a last state of 137, "
@@ -198,6 +200,7 @@ RESTART: Mapping[str, str] = {
     "RST-179": (
         "A container that waits for its next start shows why it waits, and its end moves to the last state."
     ),
+    "RST-185": "A new instance counts one more than the latest one, else one more than the newest log file.",
     "RST-186": "The count goes on from the log files that are left when no instance is.",
     "RST-200": (
         "When the last regular container has ended for good, the pod ends: Succeeded if all exited with "

@@ -14,8 +14,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from kubelet_emu.bugs import CREATED_NOT_STARTED
 from kubelet_emu.lab.invariants.rules import may_restart, restart_all_matches, run_once
 
 __all__ = ["SLACK_SECONDS", "Debt", "Debts", "InstanceView", "PodView", "owed"]
@@ -73,6 +74,10 @@ class Debt:
     bound_seconds: float = SLACK_SECONDS
     about: str = ""
     """Id of the instance it is about: a later one is another debt."""
+    rule: str = ""
+    """The rule by which 1.36.2 does not pay it either."""
+    bug: str = ""
+    """Id in ``kubelet_emu.bugs`` that makes it count all the same."""
 
 
 def owed(
@@ -151,13 +156,23 @@ class _Living:
         if self._finished():
             return [*found, _debt(view, "phase", "nothing of it will run again and its phase is not final")]
         if view.ready_sandboxes != 1:
-            return [*found, _debt(view, "sandbox", f"it has {view.ready_sandboxes} READY sandboxes")]
+            return [*found, self._sandbox()]
         waiting, more = self._owed_to_inits()
         found += more
         if not waiting:
             for container in self._regulars:
                 found += self._owed_to(container)
         return found
+
+    def _sandbox(self) -> Debt:
+        """A pod under policy Never does not get another sandbox once a container was made (RST-033)."""
+        view = self._view
+        debt = _debt(view, "sandbox", f"it has {view.ready_sandboxes} READY sandboxes")
+        made = {**view.earlier, **view.instances}
+        if self._spec.get("restartPolicy") != "Never" or view.ready_sandboxes or not made:
+            return debt
+        unstarted = any(instance.state == "CREATED" for instance in made.values())
+        return evolve(debt, rule="RST-033", bug=CREATED_NOT_STARTED if unstarted else "")
 
     def _restart_of_all(self, name: str) -> Debt:
         """A restart of all waits for the back-off of the container that asked for it."""
@@ -203,9 +218,14 @@ class _Living:
 
     def _over(self, container: Mapping[str, Any]) -> bool:
         instance = self._instance(container["name"])
-        if instance is None or instance.state != "EXITED":
-            return False
-        return not may_restart(self._spec, container, instance.exit_code)
+        if instance is None:
+            return self._told_over(container)
+        return instance.state == "EXITED" and not may_restart(self._spec, container, instance.exit_code)
+
+    def _told_over(self, container: Mapping[str, Any]) -> bool:
+        """Whether the status tells of an end for good; that it is started again is allowed (RST-024)."""
+        end = self._shown.get(container["name"], {}).get("state", {}).get("terminated")
+        return end is not None and not may_restart(self._spec, container, int(end.get("exitCode", 0)))
 
     def _owed_to_inits(self) -> tuple[bool, list[Debt]]:
         """Whether later containers have to wait, and what is owed to those they wait for."""
@@ -232,7 +252,7 @@ class _Living:
         if name in self._excused:
             return []
         if instance is None:
-            return self._start(name, "has not been created")
+            return [] if self._told_over(container) else self._start(name, "has not been created")
         if instance.state == "RUNNING":
             return self._told(container, instance)
         if instance.state != "EXITED":

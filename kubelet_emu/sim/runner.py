@@ -215,8 +215,10 @@ class _Run:
         last = node.recorder.records[-1]["seq"]
         for debt in debts.overdue:
             text = f"{debt.text}, {debt.bound_seconds:.0f} s after the last fault"
-            node.recorder.invariant(LIVENESS, pod=debt.pod, rules=(), message=text, evidence=[last])
-            self._extra.append(Finding(invariant=LIVENESS, record=last, text=text, pod=debt.pod))
+            rule = "" if debt.bug in self._case.bugs else debt.rule
+            if not rule:
+                node.recorder.invariant(LIVENESS, pod=debt.pod, rules=(), message=text, evidence=[last])
+            self._extra.append(Finding(invariant=LIVENESS, record=last, text=text, pod=debt.pod, exempt=rule))
 
     def _finish(self, node: Node) -> None:
         node.recorder.action("end")

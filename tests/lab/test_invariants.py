@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kubelet_emu.bugs import list_bugs
 from kubelet_emu.lab.invariants import INVARIANTS, Monitor, check_trace
 from kubelet_emu.lab.scenarios import builtin_scenarios, load_recordings
 from kubelet_emu.trace import Trace
@@ -106,7 +107,7 @@ class Story:
         return self
 
     def broken(self):
-        monitor = Monitor()
+        monitor = Monitor(lifted=[bug.id for bug in list_bugs()])
         for record in self.records:
             monitor.feed(record)
         return {violation.invariant: violation for violation in monitor.violations}
@@ -174,7 +175,45 @@ BREAKING = {
     "reset-by-trigger": lambda: (
         Story(policy="Never", regular=(RESTART_ALL,)).sandbox().start("main").exits("main", 3).remove("main")
     ),
+    "reset-complete": lambda: (
+        Story(regular=({**RESTART_ALL}, "other"))
+        .sandbox()
+        .start("main")
+        .start("other")
+        .exits("main", 42)
+        .remove("main")
+        .start("main", 1)
+    ),
+    "restarts-counted": lambda: seen(
+        seen(Story().sandbox().start("main"), 0).exits("main", 1).start("main", 1), 1
+    ),
+    "removed-stays-ended": lambda: removed_by_somebody(
+        Story(policy="Never", regular=("main", "other")).sandbox().start("main").exits("main", 0)
+    ).start("main", 1),
+    "running-stays-admitted": lambda: refused(Story().sandbox().start("main")),
+    "success-is-its-own": lambda: (
+        Story(policy="OnFailure").sandbox().start("main").stop("main").exits("main", 0).snapshot("Succeeded")
+    ),
 }
+
+
+def seen(story, number):
+    shown = {"kind": "regular", "state": "running", "restartCount": 0, "id": f"main#{number}"}
+    return story.snapshot(containers={"main": shown})
+
+
+def removed_by_somebody(story):
+    return story.add("action", do="remove-container", container="main#0")
+
+
+def refused(story):
+    return story.add(
+        "decision",
+        machine="admission",
+        rules=[],
+        inputs={},
+        outcome={"refused": "UnexpectedAdmissionError"},
+    )
 
 
 def test_every_invariant_has_a_trace_that_breaks_it():
@@ -207,8 +246,54 @@ def test_each_is_judged_somewhere_in_the_recordings():
     assert min(judged.values()) > 30
 
 
-IN_OUR_TRACES_ONLY = ("allocate-once", "device-books")
-"""A recording does not say for which container a plugin was called, nor what a node offered."""
+IN_OUR_TRACES_ONLY = ("allocate-once", "device-books", "running-stays-admitted")
+"""A recording does not say for which container a plugin was called, what a node offered, whom it let in."""
+
+
+OLD_SANDBOX = (
+    ("RST-045", lambda: Story(init=("first",)).sandbox().start("first").exits("first", 0).create("main")),
+    (
+        "RST-081",
+        lambda: (
+            Story(init=("first", "second"))
+            .sandbox()
+            .start("first")
+            .exits("first", 0)
+            .start("second")
+            .exits("second", 0)
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(("rule", "begun"), OLD_SANDBOX)
+def test_what_an_earlier_sandbox_left_behind_is_exempt_by_its_rule(rule, begun):
+    story = begun().stop_sandbox().sandbox(1).start("first", 1).start("main", 1)
+    monitor = Monitor()
+    for record in story.records:
+        monitor.feed(record)
+    assert monitor.violations == []
+    assert {(one.invariant, one.exempt) for one in monitor.exempted} == {("regular-after-init", rule)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "blind", "rule"),
+    [
+        ({"vendor.com/gpu": "1"}, False, "DEV-112"),
+        ({"cpu": "1"}, True, "DEV-113"),
+    ],
+)
+def test_a_refusal_of_a_running_pod_is_exempt_where_its_devices_or_the_runtime_were_away(limits, blind, rule):
+    init = {"name": "setup", "resources": {"limits": limits}}
+    story = Story(init=(init,)).sandbox().start("setup").exits("setup", 0).start("main")
+    if blind:
+        story.cri("ListContainers", code="UNAVAILABLE")
+    refused(story.add("checkpoint", do="read"))
+    monitor = Monitor()
+    for record in story.records:
+        monitor.feed(record)
+    assert monitor.violations == []
+    assert [one.exempt for one in monitor.exempted] == [rule]
 
 
 def test_dev_202_what_is_marked_must_be_accounted_for():
@@ -408,7 +493,7 @@ def test_a_restart_of_a_regular_container_needs_no_new_initialisation():
 
 def test_an_init_container_beside_a_regular_one():
     story = Story(init=("first",)).sandbox().start("first").exits("first", 0).start("main").remove("first")
-    assert set(story.start("first", 1).broken()) == {"init-in-order"}
+    assert set(story.start("first", 1).broken()) == {"init-in-order", "removed-stays-ended"}
 
 
 def test_a_start_in_flight_when_termination_is_acknowledged_is_no_violation():
