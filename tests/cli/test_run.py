@@ -218,7 +218,7 @@ def test_shows_rows_timeline_tables_and_verdict(tmp_path):
         "Conditions",
         "Events",
         "Logs",
-        "Invariants: all 20 hold",
+        "Invariants: all 25 hold",
         "Checks: all hold",
     ]
     assert "\x1b" not in ran.out
