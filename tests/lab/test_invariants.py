@@ -506,6 +506,24 @@ def test_a_start_in_flight_when_termination_is_acknowledged_is_no_violation():
     assert set(story.create("other").broken()) == {"no-start-after-termination"}
 
 
+def test_a_pod_deleted_with_grace_0_may_still_be_started_by_the_sync_under_way():
+    story = Story().snapshot("Pending", uid="u1").snapshot("Pending", uid="u1", deleted=True).sandbox()
+    assert story.start("main").broken() == {}
+    story.add("decision", machine="podworkers", rules=[], outcome={"startedTerminating": True})
+    assert set(story.create("other").broken()) == {"no-start-after-termination"}
+
+
+def test_rst_034_what_ran_when_its_sandbox_was_given_up_starts_again_in_the_new_one():
+    story = Story(policy="OnFailure").sandbox().start("main").stop("main").exits("main", 0)
+    assert story.stop_sandbox().sandbox(1).start("main", 1).broken() == {}
+
+
+def test_rst_024_a_runtime_that_loses_its_state_lets_everything_run_again():
+    story = Story(policy="Never").sandbox().start("main").exits("main", 0)
+    story.add("action", do="fault", text="crash runtime lose-state")
+    assert story.sandbox(1).start("main").broken() == {}
+
+
 def test_a_pod_of_the_same_name_starts_afresh():
     story = Story().sandbox().start("main").snapshot("Failed", uid="u1", counts={"main": 3}, ip="ip-1")
     story.stop("main").stop_sandbox().snapshot("Failed", uid="u1", deleted=True)

@@ -155,7 +155,9 @@ def forbidden_restart(pod: PodFacts, instance: InstanceFacts, last: InstanceFact
     if kind in ("", "sidecar"):
         return ""
     if instance.sandbox != last.sandbox:
-        once = kind == "regular" and last.exit_code == 0 and run_once(pod.spec, spec)
+        # What was to be started in the new sandbox was decided before the old one was stopped (RST-034).
+        ended = kind == "regular" and last.exit_code == 0 and not last.stop_asked
+        once = ended and run_once(pod.spec, spec)
         return "it had succeeded and runs once, also in a new sandbox" if once else ""
     if instance.image != last.image:
         return ""

@@ -182,7 +182,8 @@ class World:
 
     def _action(self, record: Record) -> list[Step]:
         given = record.get("object")
-        if record["do"] in ("reboot-node", "restart-runtime") and record.get("forget"):
+        forgets = record["do"] in ("reboot-node", "restart-runtime") and record.get("forget")
+        if forgets or (record["do"] == "fault" and "lose-state" in record.get("text", "")):
             for pod in self.pods.values():
                 pod.forget_runtime()
         elif record["do"] == "remove-container":
@@ -234,7 +235,9 @@ class World:
             if instance is not None and shown["state"] == "terminated":
                 steps += self._exited(pod, instance, record, shown.get("exitCode"), shown.get("reason", ""))
         steps.append(Step(StepKind.SNAPSHOT, pod, record))
-        if record.get("deleted"):
+        if record.get("deleted") and "seq" not in record:
+            # A recording does not show the worker. Ours does, and a pod deleted with grace 0 is gone from the
+            # API before its worker hears of it.
             pod.acknowledge(record)
         return steps
 
