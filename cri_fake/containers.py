@@ -50,6 +50,8 @@ class ContainerOps:
         self._rng = rng
         self._nursery: trio.Nursery | None = None
         self._live: dict[str, LiveContainer] = {}
+        self._untracked: set[str] = set()
+        """Containers whose processes are ending without anybody being told."""
         self._instances: dict[str, dict[str, int]] = {}
 
     def adopt(self, nursery: trio.Nursery | None) -> None:
@@ -87,7 +89,7 @@ class ContainerOps:
         sandbox = world.sandboxes.find(sandbox_prefix)
         if sandbox is None:
             raise world.unknown(f'failed to find sandbox id "{sandbox_prefix}"', rule="CRI-052")
-        advance_sandbox(sandbox, SandboxEvent.USE)
+        self._use(sandbox)
         check_container(world, sandbox, config, sandbox_config)
         world.disk.check("failed to create containerd container: failed to create snapshot")
         container_id = world.new_id()
@@ -108,6 +110,14 @@ class ContainerOps:
         world.publish(EventType.CREATED, container_id, sandbox.id)
         return container_id
 
+    def _use(self, sandbox: Sandbox) -> None:
+        """Raises ``Refused`` for a sandbox that is not READY."""
+        try:
+            advance_sandbox(sandbox, SandboxEvent.USE)
+        except Refused:
+            self._world.moved("sandbox", sandbox.phase, sandbox.phase)
+            raise
+
     async def _build(
         self,
         container_id: str,
@@ -126,7 +136,7 @@ class ContainerOps:
         current = world.sandboxes.get(sandbox.id)
         if current is None:
             raise not_found(f'failed to find sandbox id "{sandbox.id}"', rule="CRI-052")
-        advance_sandbox(current, SandboxEvent.USE)
+        self._use(current)
         self._make_mount_sources(config)
         uid, gid = resolve_user(config, image)
         resources = cri.LinuxContainerResources()
@@ -189,8 +199,14 @@ class ContainerOps:
             return None
 
         def step(old: Container) -> Container:
-            new = advance(old, event, **facts)  # pyright: ignore[reportArgumentType]
+            try:
+                new = advance(old, event, **facts)  # pyright: ignore[reportArgumentType]
+            except Refused:
+                self._world.moved("container", old.phase, old.phase)
+                raise
             assert new is not None
+            if new.phase is not old.phase:
+                self._world.moved("container", old.phase, new.phase)
             return new
 
         return self._world.containers.update(container_id, step)
@@ -219,7 +235,9 @@ class ContainerOps:
                 self._forget(container)
             raise
         except BaseException:
-            self._update(container.id, Event.START_UNDO)
+            current = world.containers.get(container.id)
+            if current is not None and current.phase is Phase.STARTING:
+                self._update(container.id, Event.START_UNDO)
             raise
         self._update(container.id, Event.START_DONE, now_ns=world.clock.now_ns(), pid=world.next_pid())
         self._announce_start(container, live)
@@ -231,7 +249,7 @@ class ContainerOps:
         sandbox = world.sandboxes.get(container.sandbox_id)
         if sandbox is None:
             raise not_found(f'sandbox "{container.sandbox_id}"')
-        advance_sandbox(sandbox, SandboxEvent.USE)
+        self._use(sandbox)
         image = world.images.resolve(container.image_id)
         if self._nursery is None or image is None:
             raise not_found(f'image "{container.image_id}"')
@@ -312,12 +330,17 @@ class ContainerOps:
         """Record the end of a main process; called once, before anyone waiting for it wakes."""
         world = self._world
         live = self._live.pop(container_id, None)
-        if outcome.oom_killed:
-            self._update(container_id, Event.OOM)
         now_ns = live.ended_at_ns if live is not None else world.clock.now_ns()
-        container = self._update(
-            container_id, Event.EXIT, now_ns=now_ns, exit_code=outcome.exit_code, reason=outcome.reason
-        )
+        untracked = container_id in self._untracked
+        self._untracked.discard(container_id)
+        if untracked:
+            container = world.containers.get(container_id)
+        else:
+            if outcome.oom_killed:
+                self._update(container_id, Event.OOM)
+            container = self._update(
+                container_id, Event.EXIT, now_ns=now_ns, exit_code=outcome.exit_code, reason=outcome.reason
+            )
         if container is None:
             return
         world.observer(
@@ -331,9 +354,11 @@ class ContainerOps:
                 signal=outcome.signal,
                 reason=container.reason,
                 oom_killed=outcome.oom_killed,
-                at_ns=container.finished_at_ns,
+                at_ns=now_ns if untracked else container.finished_at_ns,
             )
         )
+        if untracked:
+            return
         world.publish(EventType.STOPPED, container_id, container.sandbox_id)
 
     # Stop and remove ---------------------------------------------------------------------------------------
@@ -376,6 +401,15 @@ class ContainerOps:
             live.send_signal(SIGKILL)
             await live.exited.wait()
 
+    def lose_track(self) -> None:
+        """End every process so that nobody learns of it: the containers are UNKNOWN (CRI-045)."""
+        for container in self._world.containers.values:
+            if container.phase in (Phase.STARTING, Phase.RUNNING):
+                self._update(container.id, Event.LOST)
+        for container_id, live in tuple(self._live.items()):
+            self._untracked.add(container_id)
+            live.lose()
+
     async def lose_all(self) -> None:
         """End every process as a loss of power does; returns once all are EXITED with 255 (CRI-045)."""
         lost = list(self._live.values())
@@ -408,6 +442,7 @@ class ContainerOps:
             self._update(container.id, Event.REMOVE_UNDO)
             raise
         advance(current, Event.REMOVE_DONE)
+        self._world.moved("container", current.phase, Phase.GONE)
         self._forget(container)
 
     def _forget(self, container: Container) -> None:

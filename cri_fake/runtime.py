@@ -43,7 +43,7 @@ from cri_fake.state.keeping import answering_durably, keep, restore
 from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Refused, not_found
 from cri_fake.store.sandboxes import Sandbox
-from cri_fake.world import World
+from cri_fake.world import World, ignore_move
 from node_host.clock import NodeClock
 from node_host.faults import Draw, FaultPlan
 from node_host.files import Files
@@ -87,7 +87,8 @@ def _without(handler: Handler, missing: frozenset[str]) -> Handler:
 class FakeRuntime:
     """A CRI v1 runtime in this process. Use it as an async context manager: it owns all container processes.
 
-    ``observer`` is told of process starts and exits; ``programs`` are Python programs by name or path;
+    ``observer`` is told of process starts and exits, ``moved`` of steps of its tables; ``programs`` are
+    Python programs by name or path;
     ``pod_cidr`` is one range or two of different families, ``host_ip`` the address of host-network pods;
     ``preloaded`` are images present from the start; ``faults`` are injected into the calls that are served.
     ``state`` keeps everything over the end of the program; ids must then come from a source (``ids``) that
@@ -113,6 +114,7 @@ class FakeRuntime:
         faults: FaultPlan | None = None,
         state: Journal | None = None,
         ids: Random | None = None,
+        moved: Callable[[str, str, str], object] = ignore_move,
     ) -> None:
         self._latency = latency
         self._world = World(
@@ -128,6 +130,7 @@ class FakeRuntime:
             ipam=Ipam(pod_cidr),
             hub=EventHub(clock.elapsed_seconds),
             host_ip=host_ip,
+            moved=moved,
         )
         self._containers = ContainerOps(self._world, programs or {}, randoms.stream("cri_fake.processes"))
         self._sandboxes = SandboxOps(
@@ -233,8 +236,14 @@ class FakeRuntime:
                 self._listening = trio.Event()
                 closed.set()
 
-    async def crash(self) -> None:
-        """End the daemon: calls in flight are cut, the socket goes, containers run on. Twice is once."""
+    async def crash(self, *, lose_processes: bool = False) -> None:
+        """End the daemon: calls in flight are cut, the socket goes, containers run on. Twice is once.
+
+        With ``lose_processes`` the processes are gone too, and nobody knows how they ended: their containers
+        are UNKNOWN from then on (CRI-045).
+        """
+        if lose_processes:
+            self._containers.lose_track()
         if not self._up.is_set():
             return
         self._up = trio.Event()
@@ -248,12 +257,12 @@ class FakeRuntime:
         if self._nursery is not None and self.daemon_up:
             self._nursery.start_soon(partial(self.restart, down_seconds=RESTART_SECONDS))
 
-    async def restart(self, *, down_seconds: float = 0.0) -> None:
-        """Bring the daemon back after ``down_seconds``; ends it first if it still runs.
+    async def restart(self, *, down_seconds: float = 0.0, lose_processes: bool = False) -> None:
+        """Bring the daemon back after ``down_seconds``; ends it first if it still runs (see ``crash``).
 
         Returns once the socket is there again, if ``serve`` is in charge of one.
         """
-        await self.crash()
+        await self.crash(lose_processes=lose_processes)
         await self._world.clock.sleep(down_seconds)
         self._down = trio.Event()
         self._service.up = self._image_service.up = True

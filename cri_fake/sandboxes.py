@@ -66,8 +66,14 @@ class SandboxOps:
         """Advance a sandbox that is still there; None if it is gone."""
 
         def step(sandbox: Sandbox) -> Sandbox:
-            new = advance(sandbox, event)
+            try:
+                new = advance(sandbox, event)
+            except Refused:
+                self._world.moved("sandbox", sandbox.phase, sandbox.phase)
+                raise
             assert new is not None
+            if new.phase is not sandbox.phase:
+                self._world.moved("sandbox", sandbox.phase, new.phase)
             return new
 
         if sandbox_id not in self._world.sandboxes:
@@ -208,7 +214,12 @@ class SandboxOps:
         current = world.sandboxes.get(sandbox.id)
         if current is None:
             return
-        advance(current, Event.REMOVE)
+        try:
+            advance(current, Event.REMOVE)
+        except Refused:
+            world.moved("sandbox", current.phase, current.phase)
+            raise
+        world.moved("sandbox", current.phase, Phase.GONE)
         world.publish(EventType.DELETED, sandbox.id, sandbox.id)
         world.sandboxes.remove(sandbox.id)
         world.sandbox_names.release(sandbox.reserved_name)

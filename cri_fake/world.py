@@ -24,15 +24,21 @@ from node_host.files import Files
 from node_host.net import Net
 from node_host.randoms import new_id
 
-__all__ = ["World"]
+__all__ = ["World", "ignore_move"]
 
 _FIRST_PID = 1000
+
+
 _NAME_WAIT_SECONDS = 360.0
 """How long a caller who did not say waits for a name that is taken by something in the making."""
 
 
 def _keep_nothing(name: str, value: Any) -> None:
     """For a runtime whose state does not last."""
+
+
+def ignore_move(table: str, before: str, after: str) -> None:
+    """Nobody wants to know of steps."""
 
 
 @define(kw_only=True, eq=False)
@@ -51,6 +57,8 @@ class World:
     ipam: Ipam
     hub: EventHub
     host_ip: str
+    moved: Callable[[str, str, str], object]
+    """Told of each step of a sandbox or container: table, states before and after, the same if refused."""
     sandboxes: Store[Sandbox] = field(factory=lambda: Store[Sandbox]())
     containers: Store[Container] = field(factory=lambda: Store[Container]())
     images: ImageStore = field(factory=ImageStore)

@@ -234,6 +234,7 @@ class Node:
                 latency=make_latency(options.latency, self.randoms.stream),
                 pod_cidr=POD_CIDR,
                 observer=self._observe,
+                moved=self.recorder.moved,
                 host_ip=options.settings.node_ips[0],
             )
             self.runtime = await self._stack.enter_async_context(runtime)
@@ -488,15 +489,17 @@ class Node:
         self.recorder.action("delete", pod=name)
         self.store.delete("Pod", namespace, name, grace_seconds=grace_seconds)
 
-    async def restart_runtime(self, *, down_seconds: float = 1.0, forget: bool = False) -> None:
+    async def restart_runtime(
+        self, *, down_seconds: float = 1.0, forget: bool = False, lose_processes: bool = False
+    ) -> None:
         """Restart the runtime's daemon; containers run on. With ``forget`` they die and nothing is known of
-        them. Raises ``CallerError`` for a runtime not ours.
+        them; with ``lose_processes`` they die and are UNKNOWN. Raises ``CallerError`` for a runtime not ours.
         """
         runtime = self._ours()
         if forget:
             self.recorder.action("restart-runtime", forget=True)
             await runtime.power_off(forget=True)
-        await runtime.restart(down_seconds=down_seconds)
+        await runtime.restart(down_seconds=down_seconds, lose_processes=lose_processes)
 
     async def stop_sandbox(self, namespace: str, pod: str) -> None:
         """Stop a pod's sandbox behind the kubelet's back, through CRI."""

@@ -34,6 +34,7 @@ from kubelet_emu.podworkers.record import (
     WorkState,
 )
 from kubelet_emu.seams import EventRecorder, Recorder
+from kubelet_emu.why import Why
 from kubelet_emu.workqueue import WorkQueue
 
 __all__ = ["EXCEEDED_GRACE_MESSAGE", "KILL_TIMEOUT_ERROR", "PodSyncer", "PodWorkers"]
@@ -146,6 +147,12 @@ class PodWorkers:
         """Reconcile with the pods that are desired; what is left, by UID (POD-519, POD-520)."""
         uids = frozenset(uid_of(pod) for pod in desired)
         step = machine.sync_known_pods(self._state, uids, now=self._stamps.now())
+        for uid in step.removed:
+            name = self._state.records[uid].full_name.rpartition("_")[0]
+            why = (Why("POD-519", uid),)
+            self._recorder.decision(
+                "podworkers", name, why, inputs={"update": "no source wants it"}, outcome=_outcome(None)
+            )
         self._state = step.state
         self._perform(step.effects)
         return step.known

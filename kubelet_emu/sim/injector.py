@@ -220,7 +220,9 @@ class Injector:
                 await node.restart_kubelet(down_seconds=down)
         elif deed.peer == "runtime":
             async with self._runtime_lock:
-                await node.restart_runtime(down_seconds=down, forget=deed.lose_state)
+                await node.restart_runtime(
+                    down_seconds=down, forget=deed.lose_state, lose_processes=deed.lose_processes
+                )
         else:
             plugin = node.plugin(deed.resource)
             async with self._plugin_lock:

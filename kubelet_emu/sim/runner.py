@@ -23,6 +23,7 @@ from kubelet_emu.sim.exemptions import exempt
 from kubelet_emu.sim.injector import Injector
 from kubelet_emu.sim.liveness import Debts, owed
 from kubelet_emu.sim.outcome import Finding, Outcome, SimVerdict
+from kubelet_emu.sim.transitions import declared, transitions_of
 from kubelet_emu.sim.views import pod_views
 from kubelet_emu.trace.schema import Record, Trace
 from node_host.loop import put_back, run
@@ -281,11 +282,16 @@ class _Run:
             verdict = "failed"
         elif any(not one.exempt for one in findings):
             verdict = "violated"
+        taken = dict(transitions_of(trace.records))
+        if node is not None and not any(record["k"] == "moves" for record in trace.records[-3:]):
+            taken |= node.recorder.moves  # a run that was cut off has not told of them yet
+        known = frozenset(declared())
         return Outcome(
             case=self._case,
             trace=trace,
             findings=tuple(findings),
             verdict=verdict,
+            transitions={key: count for key, count in taken.items() if key in known},
             calls=self._injector.calls,
             simulated_seconds=round(self._ended_seconds, 6),
             pods=self._pods,

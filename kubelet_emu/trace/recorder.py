@@ -60,6 +60,8 @@ class TraceRecorder:
         self._subscribers: list[Subscriber] = []
         self._seq = 0
         self._answers: dict[tuple[str, bytes], tuple[bytes, bytes]] = {}
+        self.moves: dict[tuple[str, str, str], int] = {}
+        """Steps of the runtime's tables so far: table, state before, state after."""
         self._recorded_polls: dict[str, int] = {}
         self._last_pod: dict[str, Record] = {}
         self._generation: dict[str, object] = {}
@@ -225,8 +227,16 @@ class TraceRecorder:
             }
         )
 
+    def moved(self, table: str, before: str, after: str) -> None:
+        """A step of a state machine of the runtime; they are counted, and told at the end."""
+        key = (table, str(before), str(after))
+        self.moves[key] = self.moves.get(key, 0) + 1
+
     def close(self) -> Trace:
-        """Write the counts of polls, one record a method, and return the whole trace. May be called twice."""
+        """Write the counts of polls, one record a method, and of steps, one a table; return the whole trace.
+
+        May be called twice.
+        """
         if not self._closed:
             self._closed = True
             for method in sorted(self.call_counts):
@@ -234,6 +244,13 @@ class TraceRecorder:
                     count = self.call_counts[method]
                     unchanged = count - self._recorded_polls.get(method, 0)
                     self._emit({"k": "polls", "m": method, "count": count, "unchanged": unchanged})
+            for table in dict.fromkeys(table for table, _, _ in sorted(self.moves)):
+                counts = {
+                    f"{before} > {after}": count
+                    for (name, before, after), count in sorted(self.moves.items())
+                    if name == table
+                }
+                self._emit({"k": "moves", "table": table, "moves": counts})
         return self.trace()
 
     # -- inside --

@@ -9,7 +9,8 @@
             | "lose-reply" method [seconds | code] [xN]   are done, but the answer is lost
             | "duplicate" method [xN]            reach the peer twice
             | rule                               any rule of node_host.faults: Method: term -> term
-            | "crash" peer ["down" seconds]      kubelet, runtime [keep-state | lose-state], plugin RESOURCE
+            | "crash" peer ["down" seconds]      kubelet, plugin RESOURCE, or
+                                                 runtime [keep-state | lose-processes | lose-state]
             | "restart" peer ["down" seconds]    the same in good order, where the peer knows a difference
             | "reboot node" [lose-state] ["down" seconds]
             | "miss-pleg" [xN] | "late-pleg" seconds [xN]
@@ -143,10 +144,12 @@ class Crash:
     resource: str = ""
     down_seconds: float
     lose_state: bool = False
+    lose_processes: bool = False
     graceful: bool = False
 
     def __str__(self) -> str:
-        more = f" {self.resource}" if self.resource else " lose-state" if self.lose_state else ""
+        more = f" {self.resource}" if self.resource else ""
+        more += " lose-state" if self.lose_state else " lose-processes" if self.lose_processes else ""
         return f"{'restart' if self.graceful else 'crash'} {self.peer}{more}{_down(self)}"
 
 
@@ -473,8 +476,16 @@ def _crash(words: _Words, *, graceful: bool = False) -> Deed:
     if peer == "plugin":
         resource = words.take("resource")
         return Crash(peer="plugin", resource=resource, down_seconds=words.down(peer), graceful=graceful)
-    lose = words.took("lose-state") or (words.took("keep-state") and False)
-    return Crash(peer="runtime", lose_state=lose, down_seconds=words.down(peer), graceful=graceful)
+    lose, processes = words.took("lose-state"), words.took("lose-processes")
+    if not lose and not processes:
+        words.took("keep-state")
+    return Crash(
+        peer="runtime",
+        lose_state=lose,
+        lose_processes=processes,
+        down_seconds=words.down(peer),
+        graceful=graceful,
+    )
 
 
 def _reboot(words: _Words) -> Deed:

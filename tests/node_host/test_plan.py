@@ -38,6 +38,7 @@ KNOWN = {
     "crash kubelet down 5s": Crash(peer="kubelet", down_seconds=5.0),
     "crash runtime": Crash(peer="runtime", down_seconds=1.0),
     "crash runtime lose-state": Crash(peer="runtime", down_seconds=1.0, lose_state=True),
+    "crash runtime lose-processes": Crash(peer="runtime", down_seconds=1.0, lose_processes=True),
     "restart plugin nvidia.com/gpu": Crash(
         peer="plugin", resource="nvidia.com/gpu", down_seconds=1.0, graceful=True
     ),
