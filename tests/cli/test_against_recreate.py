@@ -81,6 +81,18 @@ def test_the_readme_shows_what_the_command_prints():
     assert "Assumed: " in match[1]
 
 
+def test_the_readmes_first_picture_is_what_the_example_prints():
+    """Line by line in this order; lines may be left out, and parts of a line at its …"""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = readme[readme.index("## What you see") :].split("```")[1]
+    assert "nvidia.com/gpu" in block
+    _, out, _ = run(EXAMPLE, "--transport", "memory")
+    printed = iter([" ".join(line.split()) for line in out.splitlines()])
+    for line in filter(None, block.splitlines()):
+        pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
+        assert any(re.search(pattern, one) for one in printed), f"not printed there: {line!r}"
+
+
 def test_what_the_controller_takes_is_added_to_one_way_only():
     _, fast, _ = run(EXAMPLE, "--transport", "memory")
     _, slow, _ = run(EXAMPLE, "--transport", "memory", "--recreate-after", "30s")
@@ -157,6 +169,17 @@ def test_a_device_that_fails_on_the_way_is_kept_in_place_and_ends_the_new_pod(tm
     assert in_place > 0
     assert recreated is None
     assert "the same 8, held throughout" in out
+
+
+def test_the_report_shows_devices_in_a_lane_and_among_what_was_kept():
+    _, out, _ = run(EXAMPLE, "--transport", "memory", "--fail-device", "#3@10s-20s")
+    (lane,) = (line for line in out.splitlines() if line.startswith("  nvidia.com/gpu "))
+    assert re.search(r" 8≡+1 of 8≢+8≡+$", lane.rstrip())
+    assert "  ✓  devices nvidia.com/gpu of train  8: GPU-050a4856 GPU-2058896c" in out
+    assert "8 nvidia.com/gpu" in out.splitlines()[0]
+    _, out, _ = run(EXAMPLE, "--transport", "memory", "--devices", "h100x8-2numa")
+    assert "  ✓  devices nvidia.com/gpu of train  8: " in out
+    assert "GPU-050a4856" not in out  # another machine
 
 
 def test_quiet_says_nothing():
