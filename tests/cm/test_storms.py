@@ -1,3 +1,4 @@
+# pyright: basic, reportIncompatibleMethodOverride=false
 """Many plugins at once, and plugins that misbehave in time."""
 
 POLITE = "trap 'exit 0' TERM; sleep 3600 & wait"
@@ -94,3 +95,55 @@ def test_a_plugin_that_comes_and_goes_all_the_time_keeps_its_pods(on_node, plugi
     assert held == {"GPU-0", "GPU-1"}
     assert amounts == ("4", "4")
     assert status.container_statuses[0].restart_count == 0
+
+
+class NotText:
+    """Serialises to a list whose second id is no UTF-8, which no message class would do."""
+
+    def SerializeToString(self, *, deterministic):
+        from k8s_proto import deviceplugin_v1beta1_pb2 as dp
+
+        listed = dp.ListAndWatchResponse(
+            devices=[dp.Device(ID=one, health="Healthy") for one in ("D0", "D1")]
+        )
+        return listed.SerializeToString(deterministic=deterministic).replace(b"D1", b"\xff\xfe")
+
+
+def test_ids_that_are_no_utf_8_end_the_list_and_leave_the_resource_unknown(on_node, gpu_pod, look):
+    """The kubelet cannot read the message: the stream is over, the node offers none, and a pod does not fit
+    (DEV-043, DEV-093).
+    """
+    import trio
+
+    from k8s_proto import deviceplugin_v1beta1_pb2 as dp
+    from trio_grpc.services.deviceplugin_v1beta1 import DevicePluginHandler, RegistrationClient
+
+    class Plugin(DevicePluginHandler):
+        lists = 0
+
+        async def GetDevicePluginOptions(self, request, call):
+            return dp.DevicePluginOptions()
+
+        async def ListAndWatch(self, request, call):
+            Plugin.lists += 1
+            yield NotText()
+            await trio.sleep_forever()
+
+    async def story(node):
+        folder = f"{node.settings.root_dir}/device-plugins"
+        transport = node.plugin_wires.transport
+        server = transport.server(f"{folder}/odd.sock")
+        server.add(Plugin())
+        async with server, transport.channel(f"{folder}/kubelet.sock") as channel:
+            request = dp.RegisterRequest(version="v1beta1", resource_name=GPU, endpoint="odd.sock")
+            await RegistrationClient(channel).Register(request)
+            await node.advance(15)
+            node.apply(gpu_pod(a=POLITE))
+            await node.advance(5)
+        return look(node).plugin(), look(node).amounts(), node.pod("p").status, look(node).held()
+
+    facts, amounts, status, held = on_node(story)
+    assert facts == ["registered", "failed", "lost"]
+    assert Plugin.lists == 1
+    assert amounts == ("0", "0")
+    assert (status.phase, status.reason, held) == ("Failed", f"OutOf{GPU}", set())
