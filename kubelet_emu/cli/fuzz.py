@@ -26,7 +26,7 @@ _EPILOG = """\b
 Examples:
   kubelet-emu fuzz                                       2,000 examples, light faults
   kubelet-emu fuzz --faults heavy --jobs 2 --time 10m    ten minutes in two processes
-  kubelet-emu fuzz --focus restart-all --seed 7
+  kubelet-emu fuzz --focus restart-all --bug init-not-run
   kubelet-emu fuzz --check-determinism --examples 200    every example twice
   kubelet-emu fuzz --scheduler tcp://10.0.0.5:8786 --jobs 64
 
@@ -43,6 +43,8 @@ class _Asked:
     time: str | None
     jobs: int
     gate: tuple[str, ...]
+    bug: tuple[str, ...]
+    fix: tuple[str, ...]
     focus: str
     faults: str
     scheduler: str
@@ -72,6 +74,9 @@ class _Asked:
     help="How much.",
 )
 @click.option("--gate", multiple=True, metavar="NAME=true|false", help="Set a feature gate. Repeatable.")
+@click.option("--bug", multiple=True, metavar="ID", help="Switch a known bug on. Repeatable.")
+@click.option("--fix", multiple=True, metavar="ID", help="Mend a bug that 1.36.2 still has. Repeatable.")
+@click.option("--list-bugs", is_flag=True, help="List the bugs, one a line, id first.")
 @click.option(
     "--scheduler", default="", metavar="ADDRESS", help="Run on a Dask cluster (extra kubelet-emu[dask])."
 )
@@ -89,10 +94,16 @@ class _Asked:
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form."
 )
-def command(*, duration: str | None, **given: Any) -> int:
+def command(*, list_bugs: bool, duration: str | None, **given: Any) -> int:
     """Search for a pod, faults and an order of tasks that break an invariant, and make them small."""
     from kubelet_emu.cli import output as outputs
 
+    if list_bugs:
+        from kubelet_emu.bugs import BUGS
+
+        for bug in BUGS:
+            click.echo(str(bug))
+        return 0
     asked = _Asked(time=duration, **given)
     return _Fuzz(asked, outputs.stdout(), outputs.stderr()).run()
 
@@ -132,6 +143,7 @@ class _Fuzz:
         return self._report(state, found)
 
     def _campaign(self) -> "Campaign":
+        from kubelet_emu.bugs import known_bugs, known_fixes
         from kubelet_emu.cli.given import read_gates
         from kubelet_emu.settings import KubeletSettings
 
@@ -151,6 +163,8 @@ class _Fuzz:
             focus=asked.focus,
             faults=asked.faults,
             gates=dict(gates.overrides),
+            bugs=tuple(sorted(known_bugs(asked.bug))),
+            fixes=tuple(sorted(known_fixes(asked.fix))),
             twice=asked.check_determinism,
         )
 
@@ -255,6 +269,8 @@ class _Fuzz:
             "seed": asked.seed,
             "focus": asked.focus,
             "faults": asked.faults,
+            "bugs": list(asked.bug),
+            "fixes": list(asked.fix),
             "seconds": round(state.seconds, 3),
             **as_json(state.tally),
             "violation": failure,

@@ -35,8 +35,50 @@ def test_each_example_may_be_run_twice():
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--focus", "nothing"), ("--examples", "0"), ("--gate", "Nothing=true"), ("--time", "soon")],
+    [
+        ("--focus", "nothing"),
+        ("--examples", "0"),
+        ("--gate", "Nothing=true"),
+        ("--time", "soon"),
+        ("--bug", "x"),
+        ("--fix", "136910"),
+    ],
 )
 def test_misuse_is_told(arguments):
     with pytest.raises(CallerError):
         fuzz("--corpus", "", *arguments)
+
+
+def test_bugs_are_listed_one_a_line():
+    lines = fuzz("--list-bugs").stdout.splitlines()
+    assert len(lines) >= 15
+    assert "136910" in [line.split()[0] for line in lines]
+
+
+@pytest.mark.slow
+def test_a_bug_is_found_shrunk_told_kept_and_tried_first(tmp_path):
+    """Shrinking takes hundreds of runs."""
+    given = (
+        "--bug",
+        "sandbox-recreated",
+        "--focus",
+        "restart-all",
+        "--faults",
+        "none",
+        "--corpus",
+        str(tmp_path),
+    )
+    first = fuzz(*given)
+    assert first.return_value == 1
+    assert "VIOLATED  sandbox-kept" in first.stdout
+    assert "RestartAllContainers" in first.stdout
+    assert "def test_sandbox_kept():" in first.stdout
+    (kept,) = tmp_path.iterdir()
+    assert f"kubelet-emu replay {kept}" in first.stdout
+    again = fuzz(*given, "-o", "json")
+    assert again.return_value == 1
+    told = json.loads(again.stdout)
+    assert told["examples"] == 0
+    assert told["violation"]["invariant"] == "sandbox-kept"
+    assert told["violation"]["case"]["bugs"] == ["sandbox-recreated"]
+    assert fuzz("--examples", "1", "--faults", "none", "--corpus", str(tmp_path)).return_value == 0
