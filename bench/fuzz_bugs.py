@@ -1,4 +1,4 @@
-"""How soon the fuzzer finds each known bug, and how small it makes what it found: a table for docs/fuzzing.md.
+"""How soon the fuzzer finds each known bug, and how small it makes what it finds: a table for the docs.
 
 python bench/fuzz_bugs.py [--jobs 2] [--seed 0] [--faults light] [BUG ...]
 """
