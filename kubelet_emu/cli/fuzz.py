@@ -52,6 +52,7 @@ class _Asked:
     check_determinism: bool
     shrink: bool
     output: str
+    coverage: bool
 
 
 @click.command("fuzz", epilog=_EPILOG, context_settings={"max_content_width": 100})
@@ -91,6 +92,7 @@ class _Asked:
     help="Where failures are kept; empty for nowhere.",
 )
 @click.option("--shrink/--no-shrink", default=True, help="Make what is found small.  [default: shrink]")
+@click.option("--coverage", is_flag=True, help="List all transitions, also those that were reached.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form."
 )
@@ -240,6 +242,7 @@ class _Fuzz:
     def _lines(
         self, state: "Hunt", found: "Found | None", outcome: "Outcome | None", file: str
     ) -> Sequence[str]:
+        from kubelet_emu.fuzz.coverage import coverage_lines
         from kubelet_emu.fuzz.report import failure_lines
 
         lines: list[str] = []
@@ -251,6 +254,7 @@ class _Fuzz:
                 f"  exempt by {rule}: {count} finding{'s' * (count != 1)}"
                 for rule, count in sorted(state.tally.exempt.items())
             ]
+            lines += coverage_lines(state.tally.transitions, everything=self._asked.coverage)
         if found is None:
             lines.append("nothing is violated")
         return lines
@@ -258,6 +262,7 @@ class _Fuzz:
     def _document(
         self, state: "Hunt", found: "Found | None", outcome: "Outcome | None", file: str
     ) -> Mapping[str, Any]:
+        from kubelet_emu.fuzz.coverage import coverage_json
         from kubelet_emu.fuzz.hunt import as_json
         from kubelet_emu.fuzz.report import failure_json
 
@@ -273,6 +278,7 @@ class _Fuzz:
             "fixes": list(asked.fix),
             "seconds": round(state.seconds, 3),
             **as_json(state.tally),
+            "coverage": coverage_json(state.tally.transitions),
             "violation": failure,
         }
 

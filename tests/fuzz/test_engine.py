@@ -6,11 +6,13 @@ import pytest
 from kubelet_emu.errors import CallerError
 from kubelet_emu.fuzz.campaign import Campaign, Found, Tally, broken_by
 from kubelet_emu.fuzz.corpus import Corpus
+from kubelet_emu.fuzz.coverage import coverage_json, coverage_lines
 from kubelet_emu.fuzz.engine import draw_cases, explore
 from kubelet_emu.fuzz.hunt import Limits, hunt
 from kubelet_emu.fuzz.report import failure_json, failure_lines, pytest_case
 from kubelet_emu.fuzz.simpler import simplified
 from kubelet_emu.sim import Case, run_case, steps
+from kubelet_emu.sim.transitions import declared
 
 CAMPAIGN = Campaign(seed=5, faults="light")
 
@@ -127,3 +129,14 @@ def test_a_corpus_of_rubbish_is_told(tmp_path):
     with pytest.raises(CallerError) as raised:
         list(Corpus(tmp_path))
     assert "is no YAML" in str(raised.value.problems[0])
+
+
+def test_coverage_tells_what_was_never_reached():
+    whole = declared()
+    taken = dict.fromkeys(whole[1:], 1)
+    table, source, target = whole[0]
+    lines = coverage_lines(taken)
+    assert lines[0].startswith(f"coverage of declared transitions: {len(whole) - 1} of {len(whole)} (")
+    assert [line.split(maxsplit=1)[1] for line in lines if "never" in line] == [f"{source} → {target}"]
+    assert coverage_json(taken)[table]["never"] == [f"{source} > {target}"]
+    assert len(coverage_lines(taken, everything=True)) > len(whole)
