@@ -40,6 +40,7 @@ from kubelet_emu.deadline import deadline_exceeded
 from kubelet_emu.errors import PeerError
 from kubelet_emu.events import PodEvents
 from kubelet_emu.housekeeping import Housekeeper, HousekeepingSeams
+from kubelet_emu.image_collector import ImageCollector
 from kubelet_emu.kubelet_views import ApiObjects, PodLookup, PodStates, RuntimeClasses, condition_text
 from kubelet_emu.kuberuntime.env import EnvContext
 from kubelet_emu.kuberuntime.gc import dead_beyond
@@ -316,6 +317,23 @@ class Kubelet:
             deliver=self._deliver_pleg,
         )
 
+    def _make_image_collector(self) -> ImageCollector:
+        return ImageCollector(
+            self.runtime.calls,
+            clock=self._clock,
+            events=self.events,
+            recorder=self._recorder,
+            settings=self.settings,
+            pulls=self.runtime.images.records,
+            volume_images=lambda: [
+                volume.image.reference or ""
+                for pod in self.pods.pods()
+                for volume in pod.spec.volumes
+                if volume.image is not None
+            ],
+            disk=self._shape.ephemeral_storage,
+        )
+
     def _make_containers(self, nursery: trio.Nursery) -> ContainerManager:
         return ContainerManager(
             settings=self.settings,
@@ -423,6 +441,7 @@ class Kubelet:
         if self._evented:
             nursery.start_soon(self._make_evented_pleg().run)
         nursery.start_soon(self._collect_garbage)
+        nursery.start_soon(self._make_image_collector().run)
         nursery.start_soon(self.logs.run)
         nursery.start_soon(self._delete_dead_containers)
         for source in self._make_sources():

@@ -44,6 +44,15 @@ class KubeletSettings:
     max_parallel_image_pulls: int = 0
     registry_qps: int = 5
     registry_burst: int = 10
+    image_pull_credentials_policy: str = "NeverVerifyPreloadedImages"
+    preloaded_images_allowlist: tuple[str, ...] = ()
+    image_gc_high_percent: int = 85
+    image_gc_low_percent: int = 80
+    image_gc_min_age_seconds: float = 120.0
+    image_gc_max_age_seconds: float = 0.0
+    """Images unused for so long go whatever the usage; 0: never."""
+    image_fs_bytes: int = 0
+    """Size of the disk that images lie on; 0: the node's ephemeral storage."""
     event_qps: int = 50
     event_burst: int = 100
     seccomp_default: bool = False

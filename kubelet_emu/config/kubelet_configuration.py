@@ -123,6 +123,14 @@ class _Reader:
         if parallel > 1 and settings.serialize_image_pulls:
             text = "maxParallelImagePulls cannot be larger than 1 unless serializeImagePulls is false"
             self.problems.append(Problem(text, path="maxParallelImagePulls"))
+        if settings.image_gc_low_percent >= settings.image_gc_high_percent:
+            text = "imageGCLowThresholdPercent must be smaller than imageGCHighThresholdPercent"
+            self.problems.append(Problem(text, path="imageGCLowThresholdPercent"))
+        if settings.preloaded_images_allowlist and settings.image_pull_credentials_policy != (
+            "NeverVerifyAllowlistedImages"
+        ):
+            text = "needs imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages"
+            self.problems.append(Problem(text, path="preloadedImagesVerificationAllowlist"))
         return settings
 
     def _field(self, name: str, field: Field, value: Any) -> dict[str, Any]:

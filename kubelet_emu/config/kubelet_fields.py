@@ -44,6 +44,21 @@ FIELDS: Mapping[str, Field] = {
     "eventRecordQPS": Field("event_qps", "int"),
     "fileCheckFrequency": Field("file_check_frequency_seconds", "duration", zero_is_default=True),
     "httpCheckFrequency": Field("http_check_frequency_seconds", "duration", zero_is_default=True),
+    "imageGCHighThresholdPercent": Field("image_gc_high_percent", "int", 0, 100),
+    "imageGCLowThresholdPercent": Field("image_gc_low_percent", "int", 0, 100),
+    "imageMaximumGCAge": Field("image_gc_max_age_seconds", "duration"),
+    "imageMinimumGCAge": Field("image_gc_min_age_seconds", "duration", zero_is_default=True),
+    "imagePullCredentialsVerificationPolicy": Field(
+        "image_pull_credentials_policy",
+        "string",
+        choices=(
+            "NeverVerify",
+            "NeverVerifyPreloadedImages",
+            "NeverVerifyAllowlistedImages",
+            "AlwaysVerify",
+        ),
+        zero_is_default=True,
+    ),
     "maxParallelImagePulls": Field("max_parallel_image_pulls", "int", 1),
     "maxPods": Field("max_pods", "int", zero_is_default=True),
     "memoryManagerPolicy": Field(
@@ -53,6 +68,7 @@ FIELDS: Mapping[str, Field] = {
         "node_status_update_frequency_seconds", "duration", zero_is_default=True
     ),
     "podLogsDir": Field("pod_logs_dir", "string"),
+    "preloadedImagesVerificationAllowlist": Field("preloaded_images_allowlist", "strings"),
     "registryBurst": Field("registry_burst", "int", zero_is_default=True),
     "registryPullQPS": Field("registry_qps", "int"),
     "reservedSystemCPUs": Field("reserved_cpus", "string"),
@@ -86,13 +102,12 @@ enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers ena
 enableServer enableSystemLogHandler enableSystemLogQuery enforceNodeAllocatable evictionHard
 evictionMaxPodGracePeriod evictionMinimumReclaim evictionPressureTransitionPeriod evictionSoft
 evictionSoftGracePeriod failCgroupV1 failSwapOn hairpinMode healthzBindAddress healthzPort
-imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge imageMinimumGCAge
-imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit
+imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit
 kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReservedCgroup kubeletCgroups
 localStorageCapacityIsolation logging makeIPTablesUtilChains maxOpenFiles memoryReservationPolicy
 memorySwap memoryThrottlingFactor mergeDefaultEvictionSettings nodeLeaseDurationSeconds
 nodeStatusMaxImages nodeStatusReportFrequency oomScoreAdj podCIDR podPidsLimit podsPerCore port
-preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved readOnlyPort
+protectKernelDefaults providerID qosReserved readOnlyPort
 registerNode registerWithTaints resolvConf rotateCertificates runOnce serverTLSBootstrap
 showHiddenMetricsForVersion shutdownGracePeriod shutdownGracePeriodByPodPriority
 shutdownGracePeriodCriticalPods singleProcessOOMKill staticPodURLHeader streamingConnectionIdleTimeout

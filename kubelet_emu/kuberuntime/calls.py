@@ -159,6 +159,21 @@ class CriCalls:
             raise PeerError(f"Id or size of image {go_quote(image.image)} is not set")
         return reply.image
 
+    async def list_images(self) -> Sequence[cri.Image]:
+        """All images of the runtime."""
+        reply = await self._images.ListImages(cri.ListImagesRequest(), timeout_seconds=self._timeout)
+        return reply.images
+
+    async def remove_image(self, image_id: str) -> None:
+        """Remove an image with all its names."""
+        request = cri.RemoveImageRequest(image=cri.ImageSpec(image=image_id))
+        await self._images.RemoveImage(request, timeout_seconds=self._timeout)
+
+    async def image_fs_used(self) -> int:
+        """Bytes that images take on their disk."""
+        reply = await self._images.ImageFsInfo(cri.ImageFsInfoRequest(), timeout_seconds=self._timeout)
+        return sum(usage.used_bytes.value for usage in reply.image_filesystems)
+
     async def pull_image(
         self,
         image: cri.ImageSpec,

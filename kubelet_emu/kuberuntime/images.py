@@ -24,6 +24,8 @@ __all__ = [
     "NEVER",
     "ImageError",
     "PullRecord",
+    "RecordEntry",
+    "Verification",
     "apply_default_tag",
     "image_error_of_pull",
     "invalid_name_text",
@@ -189,16 +191,51 @@ def _coordinates(credential: PullCredential) -> tuple[str, str, str, str]:
     )
 
 
-def may_use_present(
-    image: str, record: PullRecord | None, credentials: Sequence[PullCredential], *, ensure_secret: bool
-) -> bool:
-    """Whether a present image may be used without a pull, under the default verification policy (IMG-25,
-    IMG-26).
+@frozen(kw_only=True)
+class Verification:
+    """Whose right to a present image is checked (``imagePullCredentialsVerificationPolicy``, IMG-25)."""
 
-    An image that the kubelet has no record of counts as preloaded and is free for all.
-    """
-    if not ensure_secret or record is None:
+    policy: str = "NeverVerifyPreloadedImages"
+    allowlist: tuple[str, ...] = ()
+
+    def demanded(self, image: str, *, ours: bool) -> bool:
+        """Whether a pod has to show that it may use an image; ``ours`` if this kubelet pulled it, or does."""
+        if self.policy == "NeverVerify":
+            return False
+        if self.policy == "NeverVerifyPreloadedImages":
+            return ours
+        if self.policy == "NeverVerifyAllowlistedImages":
+            return not self._listed(repository_of(image))
         return True
+
+    def _listed(self, repository: str) -> bool:
+        return any(
+            repository.startswith(entry[:-1]) if entry.endswith("/*") else repository == entry
+            for entry in self.allowlist
+        )
+
+
+_DEFAULT = Verification()
+
+
+def may_use_present(
+    image: str,
+    record: PullRecord | None,
+    credentials: Sequence[PullCredential],
+    *,
+    ensure_secret: bool,
+    verification: Verification = _DEFAULT,
+    pulling: bool = False,
+) -> bool:
+    """Whether a present image may be used without a pull (IMG-25, IMG-26); ``pulling`` if one is going on.
+
+    Under the default policy an image that the kubelet has no record of is preloaded and free for all.
+    """
+    ours = record is not None or pulling
+    if not ensure_secret or not verification.demanded(image, ours=ours):
+        return True
+    if record is None:
+        return False
     entry = record.entries.get(repository_of(image))
     if entry is None:
         return False

@@ -18,18 +18,19 @@ from kubelet_emu.kuberuntime import images
 from kubelet_emu.kuberuntime.backoff import BackOffTable, image_pull_limits
 from kubelet_emu.kuberuntime.calls import CriCalls, image_spec
 from kubelet_emu.kuberuntime.gotext import go_quote
-from kubelet_emu.kuberuntime.images import ImageError, PullRecord
+from kubelet_emu.kuberuntime.images import ImageError, Verification
+from kubelet_emu.kuberuntime.pull_records import PullRecords
 from kubelet_emu.kuberuntime.seams import PullCredential, PullCredentials
 from kubelet_emu.seams import EventRecorder, EventType, Recorder
 from kubelet_emu.settings import KubeletSettings
 from node_host.clock import NodeClock
+from node_host.files import Files
 from trio_grpc import Code, StatusError
 
 __all__ = ["ImageManager", "ImageRequest"]
 
 _SECOND_NS = 1_000_000_000
 _PREVIOUS_MAX = 4096
-_RECORDS_MAX = 4096
 _QPS_EXCEEDED = "pull QPS exceeded"
 
 
@@ -78,6 +79,7 @@ class ImageManager:
         calls: CriCalls,
         *,
         clock: NodeClock,
+        files: Files,
         events: EventRecorder,
         recorder: Recorder,
         settings: KubeletSettings,
@@ -92,7 +94,10 @@ class ImageManager:
         self._bucket = _TokenBucket(settings.registry_qps, settings.registry_burst)
         self._queue = _pull_queue(settings)
         self._previous: dict[str, str] = {}
-        self._records: dict[str, PullRecord] = {}
+        self.records = PullRecords(files, settings.root_dir, clock)
+        self._verification = Verification(
+            policy=settings.image_pull_credentials_policy, allowlist=settings.preloaded_images_allowlist
+        )
         self.backoff = BackOffTable(image_pull_limits())
 
     async def ensure(self, request: ImageRequest) -> str:
@@ -103,12 +108,18 @@ class ImageManager:
             self._say(request, "Warning", "InspectFailed", text)
             raise StartError(images.INVALID_IMAGE_NAME, text)
         spec = image_spec(sent, request.pod.metadata.annotations, request.handler)
+        await self._settle_what_was_left()
         present: cri.Image | None = None
         if request.policy != images.ALWAYS:
             present = await self._inspect(request, spec)
         credentials = await self._matching(request)
         usable = present is not None and images.may_use_present(
-            request.image, self._records.get(present.id), credentials, ensure_secret=self._ensure_secret
+            request.image,
+            self.records.get(present.id),
+            credentials,
+            ensure_secret=self._ensure_secret,
+            verification=self._verification,
+            pulling=self.records.pulling(request.image),
         )
         step = images.step_after_presence(
             request.image, request.policy, present=present is not None, usable=usable
@@ -120,7 +131,42 @@ class ImageManager:
             text = images.present_text(request.image, credentials_checked=self._ensure_secret)
             self._say(request, "Normal", "Pulled", text)
             return present.id
-        return await self._pull(request, spec, credentials)
+        return await self._recorded_pull(request, spec, credentials)
+
+    async def _settle_what_was_left(self) -> None:
+        """Pulls that a crash broke off: what they may have brought is for nobody yet (IMG-28)."""
+        for image in self.records.left:
+            sent = images.apply_default_tag(image)
+            try:
+                found = await self._calls.image_status(image_spec(sent, {}, "")) if sent else None
+                reference = found.id if found is not None else ""
+                self.records.recover(image, reference, images.repository_of(image))
+            except (StatusError, PeerError, OSError) as error:
+                self._recorder.fact("note", about="images", text=f"pull of {image} left open: {error}")
+                return
+
+    async def _recorded_pull(
+        self, request: ImageRequest, spec: cri.ImageSpec, credentials: Sequence[PullCredential]
+    ) -> str:
+        """A pull with its intent before and its record behind it; a disk that refuses is told in Go's way as
+        reason and message (IMG-11, IMG-28).
+        """
+        try:
+            self.records.begin(request.image)
+        except OSError as error:
+            raise StartError(str(error), str(error)) from error
+        done = False
+        try:
+            reference, credential = await self._pull(request, spec, credentials)
+            self.records.succeeded(request.image, reference, credential)
+            done = True
+        except OSError as error:
+            self._recorder.fact("note", about="images", text=f"pull record not written: {error}")
+            raise StartError(str(error), str(error)) from error
+        finally:
+            if not done:
+                self.records.failed(request.image)
+        return reference
 
     async def _inspect(self, request: ImageRequest, spec: cri.ImageSpec) -> cri.Image | None:
         try:
@@ -138,7 +184,7 @@ class ImageManager:
 
     async def _pull(
         self, request: ImageRequest, spec: cri.ImageSpec, credentials: Sequence[PullCredential]
-    ) -> str:
+    ) -> tuple[str, PullCredential | None]:
         key = f"{request.pod.metadata.uid}_{request.image}"
         if self.backoff.waiting(key, self._clock.now_ns()):
             self._say(request, "Normal", "BackOff", f"Back-off pulling image {go_quote(request.image)}")
@@ -161,9 +207,8 @@ class ImageManager:
             size,
         )
         self._say(request, "Normal", "Pulled", text)
-        self._remember(image_ref, images.record_pull(self._records.get(image_ref), request.image, credential))
         self.backoff.collect(self._clock.now_ns())
-        return image_ref
+        return image_ref, credential
 
     def _pull_failed(self, request: ImageRequest, key: str, text: str) -> StartError:
         self._say(request, "Warning", "Failed", f"Failed to pull image {go_quote(request.image)}: {text}")
@@ -176,11 +221,6 @@ class ImageManager:
             "backoff", pod=request.pod.metadata.name, image=request.image, delayNs=entry.delay_ns
         )
         return self._failed(request, failure)
-
-    def _remember(self, image_ref: str, record: PullRecord) -> None:
-        self._records[image_ref] = record
-        while len(self._records) > _RECORDS_MAX:
-            del self._records[next(iter(self._records))]
 
     async def _attempts(
         self, request: ImageRequest, spec: cri.ImageSpec, credentials: Sequence[PullCredential]

@@ -146,6 +146,7 @@ class _Kit:
         return ImageManager(
             self.calls,
             clock=self.clock,
+            files=self.files,
             events=self.events,
             recorder=self.recorder,
             settings=self.settings,

@@ -16,6 +16,7 @@ IMAGES_AND_PROBES: Mapping[str, str] = {
     ),
     "PRB-10": "After a kubelet restart a sidecar that had started counts as started without another probe.",
     "PRB-13": "A probe outlives the end of its container where that container is to be started again.",
+    "IMG-35": "Every five minutes images that nobody uses go, until the disk is below its low threshold.",
     "PRB-12": (
         "A probe counts only while its container runs, after its initial delay, and when as many "
         "results in a row agree as its threshold asks for."

@@ -87,10 +87,10 @@ def _images_and_managers(settings: KubeletSettings) -> dict[str, Any]:
     options = dict(settings.topology_manager_policy_options)
     cpu_options = dict(settings.cpu_manager_policy_options)
     return {
-        "imageMinimumGCAge": "2m0s",
-        "imageMaximumGCAge": "0s",
-        "imageGCHighThresholdPercent": 85,
-        "imageGCLowThresholdPercent": 80,
+        "imageMinimumGCAge": duration(settings.image_gc_min_age_seconds),
+        "imageMaximumGCAge": duration(settings.image_gc_max_age_seconds),
+        "imageGCHighThresholdPercent": settings.image_gc_high_percent,
+        "imageGCLowThresholdPercent": settings.image_gc_low_percent,
         "volumeStatsAggPeriod": "1m0s",
         "cgroupsPerQOS": settings.cgroups_per_qos,
         "cgroupDriver": "cgroupfs",
