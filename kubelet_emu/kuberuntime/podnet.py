@@ -13,12 +13,13 @@ from kubelet_emu.api.types import HostAlias, Pod
 from kubelet_emu.kuberuntime.seams import HostDns
 from kubelet_emu.settings import KubeletSettings
 
-__all__ = ["HostName", "dns_config", "host_name", "hosts_file", "missing_cluster_dns_text"]
+__all__ = ["HostName", "dns_config", "dns_limit_texts", "host_name", "hosts_file", "missing_cluster_dns_text"]
 
 _HOSTNAME_MAX = 63
 _FQDN_MAX = 64
 _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
+_MAX_SEARCH_CHARS = 2048
 _MANAGED = (
     "127.0.0.1\tlocalhost\n"
     "::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -88,7 +89,43 @@ def _cluster_first(pod: Pod) -> bool:
 
 
 def dns_config(pod: Pod, settings: KubeletSettings, host: HostDns) -> cri.DNSConfig:
-    """Servers, search path and options of a pod by its dnsPolicy, dnsConfig merged in."""
+    """Servers, search path and options of a pod by its dnsPolicy, dnsConfig merged in, cut to the limits."""
+    servers, searches, options = _dns_asked(pod, settings, host)
+    return cri.DNSConfig(
+        servers=servers[:_MAX_NAMESERVERS], searches=_searches_that_fit(searches), options=options
+    )
+
+
+def dns_limit_texts(pod: Pod, settings: KubeletSettings, host: HostDns) -> tuple[str, ...]:
+    """Event texts about what the limits on servers and search paths have cut away (EVT-10)."""
+    servers, searches, _ = _dns_asked(pod, settings, host)
+    fitting = _searches_that_fit(searches)
+    texts: list[str] = []
+    if fitting != searches:
+        texts.append(
+            "Search Line limits were exceeded, some search paths have been omitted, "
+            f"the applied search line is: {' '.join(fitting)}"
+        )
+    if len(servers) > _MAX_NAMESERVERS:
+        texts.append(
+            "Nameserver limits were exceeded, some nameservers have been omitted, "
+            f"the applied nameserver line is: {' '.join(servers[:_MAX_NAMESERVERS])}"
+        )
+    return tuple(texts)
+
+
+def _searches_that_fit(searches: tuple[str, ...]) -> tuple[str, ...]:
+    """The first paths that fit into the search line, blanks between them counted."""
+    fitting = searches[:_MAX_SEARCHES]
+    while len(" ".join(fitting)) > _MAX_SEARCH_CHARS:
+        fitting = fitting[:-1]
+    return fitting
+
+
+_DnsAsked = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+
+def _dns_asked(pod: Pod, settings: KubeletSettings, host: HostDns) -> _DnsAsked:
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -109,6 +146,4 @@ def dns_config(pod: Pod, settings: KubeletSettings, host: HostDns) -> cri.DNSCon
             name = option.name or ""
             named[name] = f"{name}:{option.value}" if option.value else name
         options = tuple(named.values())
-    return cri.DNSConfig(
-        servers=servers[:_MAX_NAMESERVERS], searches=searches[:_MAX_SEARCHES], options=options
-    )
+    return tuple(servers), tuple(searches), options

@@ -31,7 +31,7 @@ from kubelet_emu.kuberuntime.gotext import format_pod
 from kubelet_emu.kuberuntime.grace import KillReason
 from kubelet_emu.kuberuntime.images_manager import ImageManager, ImageRequest
 from kubelet_emu.kuberuntime.kill import Killer, KillRequest
-from kubelet_emu.kuberuntime.podnet import missing_cluster_dns_text
+from kubelet_emu.kuberuntime.podnet import dns_limit_texts, missing_cluster_dns_text
 from kubelet_emu.kuberuntime.podrefs import field_path
 from kubelet_emu.kuberuntime.reading import running_pod_of, sandbox_ips
 from kubelet_emu.kuberuntime.removal import Remover
@@ -174,6 +174,8 @@ class PodSyncer:
         text = missing_cluster_dns_text(self._pod, self._parts.settings)
         if text:
             self._parts.events.event(self._pod, "Warning", "MissingClusterDNS", text)
+        for text in dns_limit_texts(self._pod, self._parts.settings, self._parts.node.host_dns):
+            self._parts.events.event(self._pod, "Warning", "DNSConfigForming", text)
 
     async def _context(self, actions: PodActions, sandbox_id: str, pod_ips: tuple[str, ...]) -> SyncContext:
         """Rebuild the sandbox config and ensure image volumes: what every start needs (RST-087)."""

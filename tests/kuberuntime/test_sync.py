@@ -1,3 +1,4 @@
+# pyright: basic
 """Syncs against a scripted runtime: KA-SP, KA-SY, call table RST-093, back-off, events (RST section 5)."""
 
 import attrs
@@ -12,6 +13,7 @@ from kubelet_emu.api.types import (
     ExecAction,
     Lifecycle,
     LifecycleHandler,
+    PodDNSConfig,
     ResourceRequirements,
     SleepAction,
 )
@@ -515,6 +517,38 @@ def test_evt_10_a_missing_cluster_dns_is_told_at_each_sync(on_bench, a_pod):
         assert bench.events.reasons().count("MissingClusterDNS") == 2
 
     on_bench(body, settings=KubeletSettings(cluster_dns=()))
+
+
+def test_evt_10_what_does_not_fit_into_resolv_conf_is_told(on_bench, a_pod):
+    searches = tuple(f"s{number}.example" for number in range(33))
+    given = PodDNSConfig(nameservers=("1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"), searches=searches)
+
+    async def body(bench):
+        await bench.sync(a_pod("a", dns_policy="None", dns_config=given))
+        assert [text for text in bench.events.texts() if text.startswith("DNSConfigForming")] == [
+            "DNSConfigForming: Search Line limits were exceeded, some search paths have been omitted, "
+            f"the applied search line is: {' '.join(searches[:32])}",
+            "DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, "
+            "the applied nameserver line is: 1.1.1.1 2.2.2.2 3.3.3.3",
+        ]
+        request = next(r for m, r in bench.cri.requests if m == "RunPodSandbox")
+        assert len(request.config.dns_config.servers) == 3
+        assert len(request.config.dns_config.searches) == 32
+
+    on_bench(body)
+
+
+def test_evt_10_a_search_line_holds_2048_characters(on_bench, a_pod):
+    searches = (*(str(number) * 200 for number in range(1, 10)), "x" * 300)
+    given = PodDNSConfig(nameservers=("1.1.1.1",), searches=searches)
+
+    async def body(bench):
+        await bench.sync(a_pod("a", dns_policy="None", dns_config=given))
+        request = next(r for m, r in bench.cri.requests if m == "RunPodSandbox")
+        assert tuple(request.config.dns_config.searches) == searches[:9]
+        assert bench.events.reasons().count("DNSConfigForming") == 1
+
+    on_bench(body)
 
 
 def test_a_quiet_sync_calls_nothing_and_still_asks_for_a_relist(on_bench, a_pod):
