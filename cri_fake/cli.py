@@ -80,6 +80,13 @@ def main() -> None:
     help="Keep sandboxes, containers, images and (without --root) logs there for the next start.",
 )
 @click.option(
+    "--stream-address",
+    default="127.0.0.1",
+    metavar="HOST[:PORT]",
+    show_default=True,
+    help="Where exec, attach and port-forward are served, from the first such call on. Port 0 is any.",
+)
+@click.option(
     "--control",
     metavar="PATH",
     help="Socket for 'cri-fake ctl'. Default: the runtime's, with .ctl at its end.",
@@ -97,6 +104,7 @@ def serve(
     faults: str,
     script: str | None,
     state: str | None,
+    stream_address: str,
     control: str | None,
 ) -> None:
     """Serve the runtime and image services until interrupted."""
@@ -118,6 +126,7 @@ def serve(
             script_text=_text(script) or "",
             script_file=script or "",
             state=state,
+            stream_address=stream_address,
             control=control,
         )
         serving.serve_until_interrupted(options, say=lambda text: click.echo(text, err=True))

@@ -7,6 +7,7 @@ from random import Random
 import trio
 from attrs import evolve
 
+from cri_fake.console import Console
 from cri_fake.container_spec import (
     check_container,
     container_environment,
@@ -275,14 +276,22 @@ class ContainerOps:
             processes.programs = Programs(user={argv[0]: behaviour.program})
         environment = container_environment(sandbox, container.config, image)
         directory = container.config.working_dir or image.config.working_directory or "/"
+        console = Console(
+            log.write,
+            stdin=container.config.stdin,
+            stdin_once=container.config.stdin_once,
+            tty=container.config.tty,
+        )
         try:
             main = processes.start(
                 argv,
                 env=environment,
                 cwd=directory,
-                stdout=partial(log.write, "stdout"),
-                stderr=partial(log.write, "stderr"),
+                stdout=partial(console.take, "stdout"),
+                stderr=partial(console.take, "stderr"),
+                stdin=console.stdin,
                 tty=container.config.tty,
+                room=console.room,
             )
         except StartFailed as failed:
             log.close()
@@ -290,11 +299,13 @@ class ContainerOps:
         opaque = not processes.resolve(argv, environment.get("PATH"), directory).emulated
         processes.programs = programs
         profile = world.profile
+        console.terminal = main.terminal
         live = LiveContainer(
             clock=world.clock,
             processes=processes,
             main=main,
             log=log,
+            console=console,
             behaviour=behaviour,
             opaque=opaque,
             lost=Outcome(

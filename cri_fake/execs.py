@@ -1,10 +1,14 @@
 """ExecSync: a command beside the main process, its output collected (CRI-110 to CRI-113)."""
 
+from collections.abc import Awaitable, Callable
+
 import trio
 
 from cri_fake.container_spec import container_environment
 from cri_fake.containers import ContainerOps
+from cri_fake.live import LiveContainer
 from cri_fake.process import ProcessHandle, StartFailed
+from cri_fake.process.streams import OpenFile
 from cri_fake.profile import Profile
 from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Kind, Refused
@@ -84,21 +88,7 @@ class ExecOps:
             await world.spend(total * (1 - _SHARE))
             return cri.ExecSyncResponse(exit_code=0 if told else 1)
         output = Output(world.profile.max_exec_output_bytes)
-        sandbox = world.sandboxes.get(container.sandbox_id)
-        image = self._containers.image_of(container)
-        if live.exited.is_set() or sandbox is None or image is None:
-            raise Refused(Kind.UNKNOWN, "container is in CONTAINER_EXITED state", rule="CRI-070")
-        try:
-            process = live.processes.start(
-                argv,
-                env=container_environment(sandbox, container.config, image),
-                cwd=container.config.working_dir or image.config.working_directory or "/",
-                stdout=output.take_stdout,
-                stderr=output.take_stderr,
-            )
-        except StartFailed as failed:
-            text = f'failed to start exec "{world.new_id()}": {failed.message}'
-            raise Refused(Kind.UNKNOWN, text, rule="CRI-110") from None
+        process = self.launch(container, live, argv, stdout=output.take_stdout, stderr=output.take_stderr)
         code = await _finish(process, timeout_seconds)
         if code is None and not world.profile.exec_timeout_is_error:
             return cri.ExecSyncResponse(stderr=b"command timed out", exit_code=-1)
@@ -107,6 +97,44 @@ class ExecOps:
             raise Refused(Kind.DEADLINE_EXCEEDED, text, rule="CRI-110")
         await world.spend(total * (1 - _SHARE))
         return cri.ExecSyncResponse(stdout=bytes(output.stdout), stderr=bytes(output.stderr), exit_code=code)
+
+    def launch(
+        self,
+        container: Container,
+        live: LiveContainer,
+        argv: tuple[str, ...],
+        *,
+        stdout: Callable[[bytes], None] | OpenFile,
+        stderr: Callable[[bytes], None] | OpenFile,
+        stdin: trio.abc.ReceiveStream | None = None,
+        tty: bool = False,
+        room: Callable[[], Awaitable[None]] | None = None,
+    ) -> ProcessHandle:
+        """Start a command beside the main process, with its environment and folder.
+
+        Raises:
+            Refused: the container has ended meanwhile, or the command cannot be started.
+        """
+        world = self._world
+        sandbox = world.sandboxes.get(container.sandbox_id)
+        image = self._containers.image_of(container)
+        if live.exited.is_set() or sandbox is None or image is None:
+            raise not_running(world.profile, container)
+        environment = container_environment(sandbox, container.config, image)
+        try:
+            return live.processes.start(
+                argv,
+                env={**environment, "TERM": "xterm"} if tty else environment,
+                cwd=container.config.working_dir or image.config.working_directory or "/",
+                stdout=stdout,
+                stderr=stderr,
+                stdin=stdin,
+                tty=tty,
+                room=room,
+            )
+        except StartFailed as failed:
+            text = f'failed to start exec "{world.new_id()}": {failed.message}'
+            raise Refused(Kind.UNKNOWN, text, rule="CRI-110") from None
 
 
 async def _finish(process: ProcessHandle, timeout_seconds: int) -> int | None:

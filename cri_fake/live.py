@@ -10,6 +10,7 @@ import trio
 from attrs import frozen
 
 from cri_fake.behaviours import Behaviour
+from cri_fake.console import Console
 from cri_fake.logs import LogFile
 from cri_fake.process import ContainerProcesses, ProcessHandle
 from cri_fake.signals import SIGKILL
@@ -45,6 +46,7 @@ class LiveContainer:
         processes: ContainerProcesses,
         main: ProcessHandle,
         log: LogFile,
+        console: Console,
         behaviour: Behaviour,
         opaque: bool,
         lost: Outcome,
@@ -53,6 +55,7 @@ class LiveContainer:
         self.processes = processes
         self.main = main
         self.log = log
+        self.console = console
         self.behaviour = behaviour
         self.opaque = opaque
         self._lost_outcome = lost
@@ -113,6 +116,7 @@ class LiveContainer:
             nursery.cancel_scope.cancel()
         self.processes.kill_all()
         await self.main.wait()
+        self.console.close()
         self.log.close()
         self.ended_at_ns = self._clock.now_ns()
         await settle()
@@ -154,4 +158,4 @@ class LiveContainer:
             wait = self.started_at_seconds + line.at_seconds - self._clock.elapsed_seconds()
             if wait > 0:
                 await self._clock.sleep(wait)
-            self.log.write(line.stream, line.text.encode() + b"\n")
+            self.console.take(line.stream, line.text.encode() + b"\n")

@@ -43,6 +43,7 @@ from cri_fake.state.keeping import answering_durably, keep, restore
 from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Refused, not_found
 from cri_fake.store.sandboxes import Sandbox
+from cri_fake.streams import StreamOps
 from cri_fake.world import World, ignore_move
 from node_host.clock import NodeClock
 from node_host.faults import Draw, FaultPlan
@@ -93,6 +94,8 @@ class FakeRuntime:
     ``preloaded`` are images present from the start; ``faults`` are injected into the calls that are served.
     ``state`` keeps everything over the end of the program; ids must then come from a source (``ids``) that
     does not begin anew each time.
+    Exec, attach and port-forward are served over HTTP at ``stream_address``, on ``net``, from the first such
+    call on; port 0 is any.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class FakeRuntime:
         state: Journal | None = None,
         ids: Random | None = None,
         moved: Callable[[str, str, str], object] = ignore_move,
+        stream_address: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
         self._latency = latency
         self._world = World(
@@ -149,7 +153,11 @@ class FakeRuntime:
             keep(self._world, state)
         reader = Reader(self._world, self._sandboxes, self._containers)
         execs = ExecOps(self._world, self._containers)
-        self._service = RuntimeService(self._world, self._sandboxes, self._containers, execs, reader)
+        host, port = stream_address
+        self._streams = StreamOps(self._world, self._containers, execs, host=host, port=port)
+        self._service = RuntimeService(
+            self._world, self._sandboxes, self._containers, execs, self._streams, reader
+        )
         self._image_service = ImageService(self._world, self._images)
         self._handlers: tuple[Handler, ...] = (self._service, self._image_service)
         if profile.missing_methods:
@@ -187,6 +195,7 @@ class FakeRuntime:
         self._containers.adopt(nursery)
         self._nursery = nursery
         self._stack.callback(self._containers.adopt, None)
+        self._stack.callback(self._streams.close)
         self._stack.callback(nursery.cancel_scope.cancel)
         if self._state is not None:
             nursery.start_soon(self._state.keep_up)
@@ -250,6 +259,7 @@ class FakeRuntime:
         self._service.up = self._image_service.up = False
         self._world.observer(DaemonChanged(up=False, at_ns=self._world.clock.now_ns()))
         self._down.set()
+        self._streams.close()
         await self._closed.wait()
 
     def _crash_soon(self) -> None:

@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator
 
 from cri_fake.containers import ContainerOps
-from cri_fake.execs import ExecOps, not_running
+from cri_fake.execs import ExecOps
 from cri_fake.info import runtime_info
 from cri_fake.lists import Reader
 from cri_fake.metrics import metric_descriptors
 from cri_fake.sandboxes import SandboxOps
 from cri_fake.selecting import batches
 from cri_fake.store.containers import WireState
-from cri_fake.store.faults import Kind, Refused, not_found
+from cri_fake.store.faults import Kind, Refused
+from cri_fake.streams import StreamOps
 from cri_fake.world import World
 from k8s_proto import runtime_v1_pb2 as cri
 from trio_grpc import Call, Code, StatusError
@@ -48,12 +49,14 @@ class RuntimeService(RuntimeServiceHandler):
         sandboxes: SandboxOps,
         containers: ContainerOps,
         execs: ExecOps,
+        streams: StreamOps,
         reader: Reader,
     ) -> None:
         self._world = world
         self._sandboxes = sandboxes
         self._containers = containers
         self._execs = execs
+        self._streams = streams
         self._reader = reader
         self.up = True
 
@@ -245,52 +248,17 @@ class RuntimeService(RuntimeServiceHandler):
         with answering(self.up):
             return await self._execs.exec_sync(request.container_id, tuple(request.cmd), request.timeout)
 
-    def _check_stream(self, container_id: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> None:
-        """What containerd refuses before it gives a URL (CRI-070)."""
-        if not container_id:
-            raise Refused(Kind.INVALID_ARGUMENT, "missing required container_id")
-        container = self._world.containers.find(container_id)
-        if container is None:
-            raise not_found(f'failed to find container "{container_id}" in store')
-        if container.state is not WireState.RUNNING:
-            raise not_running(self._world.profile, container)
-        if tty and stderr:
-            raise Refused(Kind.INVALID_ARGUMENT, "tty and stderr cannot both be true")
-        if not (stdin or stdout or stderr):
-            raise Refused(Kind.INVALID_ARGUMENT, "one of stdin, stdout, or stderr must be set")
-
     async def Exec(self, request: cri.ExecRequest, call: Call) -> cri.ExecResponse:
         with answering(self.up):
-            self._check_stream(
-                request.container_id,
-                stdin=request.stdin,
-                stdout=request.stdout,
-                stderr=request.stderr,
-                tty=request.tty,
-            )
-            raise Refused(Kind.UNIMPLEMENTED, "this runtime serves no streams: method not implemented")
+            return await self._streams.exec(request)
 
     async def Attach(self, request: cri.AttachRequest, call: Call) -> cri.AttachResponse:
         with answering(self.up):
-            self._check_stream(
-                request.container_id,
-                stdin=request.stdin,
-                stdout=request.stdout,
-                stderr=request.stderr,
-                tty=request.tty,
-            )
-            raise Refused(Kind.UNIMPLEMENTED, "this runtime serves no streams: method not implemented")
+            return await self._streams.attach(request)
 
     async def PortForward(self, request: cri.PortForwardRequest, call: Call) -> cri.PortForwardResponse:
         with answering(self.up):
-            if not request.pod_sandbox_id:
-                raise Refused(Kind.INVALID_ARGUMENT, "missing required pod_sandbox_id")
-            sandbox = self._world.sandboxes.find(request.pod_sandbox_id)
-            if sandbox is None:
-                raise self._world.unknown(f'failed to find sandbox "{request.pod_sandbox_id}"')
-            if not sandbox.ready:
-                raise Refused(Kind.UNKNOWN, "sandbox container is not running")
-            raise Refused(Kind.UNIMPLEMENTED, "this runtime serves no streams: method not implemented")
+            return await self._streams.port_forward(request)
 
     # Stats, metrics, events --------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The fake runtime as a process of its own: real time, files under one folder, a unix socket."""
 
+import ipaddress
 import os
 import secrets
 import signal
@@ -27,7 +28,7 @@ from node_host.clock import NodeClock, shared_epoch_ns
 from node_host.faults import Draw, FaultPlan, FaultSyntaxError
 from node_host.files import DiskFiles
 from node_host.loop import Pace, run
-from node_host.net import LoopbackNet
+from node_host.net import PodNet
 from node_host.randoms import Randoms
 from trio_grpc import UnixServer
 
@@ -59,6 +60,8 @@ class ServeOptions:
     script_file: str = ""
     state: str | None = None
     """Folder in which the state lasts; None for memory only."""
+    stream_address: str = "127.0.0.1"
+    """Where exec, attach and port-forward are served: HOST or HOST:PORT."""
     control: str | None = None
     """Path of the control socket; None for ``socket`` + ``.ctl``."""
 
@@ -82,6 +85,28 @@ def behaviours_from(options: ServeOptions) -> Behaviours:
             raise CannotServe(f"--exit: {problem}") from None
         told = told.merged_with(Behaviours({target: behaviour}))
     return told
+
+
+def parse_stream_address(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST``, ``HOST:PORT`` or ``[IPv6]:PORT``; port 0 is any.
+
+    Raises:
+        CannotServe: it is none of these.
+    """
+    host, port = text, "0"
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port.removeprefix(":") or "0"
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    try:
+        number = int(port)
+        address = "127.0.0.1" if host == "localhost" else str(ipaddress.ip_address(host))
+    except ValueError:
+        number, address = -1, ""
+    if not 0 <= number < 65536:
+        raise CannotServe(f"--stream-address: {text!r} is not HOST or HOST:PORT: use 127.0.0.1:0, say")
+    return address, number
 
 
 @frozen
@@ -126,6 +151,7 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
         raise CannotServe(f"--latency: {problem}") from None
     draw = randoms.stream("cri_fake.faults").random
     told = _read(options, draw)
+    stream_address = parse_stream_address(options.stream_address)
     socket = Path(options.socket).absolute()
     control = options.control or f"{options.socket}.ctl"
     with ExitStack() as stack:
@@ -147,7 +173,8 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
                         clock=clock,
                         randoms=randoms,
                         files=DiskFiles(str(root)),
-                        net=LoopbackNet(nursery),
+                        net=PodNet(nursery, also=(stream_address[0],)),
+                        stream_address=stream_address,
                         behaviours=told.behaviours,
                         latency=latency,
                         pod_cidr=options.pod_cidr,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import trio
 from attrs import frozen
@@ -100,6 +100,11 @@ class ProcessHandle:
         """KILL the process and its descendants, as at the end of an exec's time limit (CRI-110)."""
         self._proc.kernel.kill_tree(self._proc)
 
+    @property
+    def terminal(self) -> Terminal | None:
+        """Its terminal, if it was started with one."""
+        return next((sink for sink in self._sinks if isinstance(sink, Terminal)), None)
+
     def tell(self, exit_code: int) -> None:
         """End an opaque process (one that is not emulated) with this exit code; nothing for any other."""
         self._proc.tell(exit_code)
@@ -109,7 +114,7 @@ class ContainerProcesses:
     """All processes of one container.
 
     ``own_pid_namespace`` False is for pods that share the process namespace: no process is special then.
-    ``user`` (uid, gid) is what ``id`` tells; permissions are not enforced.
+    ``user`` (uid, gid) and the supplemental ``groups`` are what ``id`` tells; permissions are not enforced.
     ``burst_seconds`` is what starting a program, or a burst of computing, costs in node time.
     """
 
@@ -126,6 +131,7 @@ class ContainerProcesses:
         programs: Programs,
         own_pid_namespace: bool = True,
         user: tuple[int, int] = (0, 0),
+        groups: tuple[int, ...] = (),
         burst_seconds: float = DEFAULT_BURST_SECONDS,
     ) -> None:
         self._nursery = nursery
@@ -138,6 +144,7 @@ class ContainerProcesses:
         self.programs = programs
         self.own_pid_namespace = own_pid_namespace
         self.user = user
+        self.groups = groups
         self.burst_seconds = burst_seconds
         self.processes: dict[int, Proc] = {}
         self._starts_left = float(MAX_STARTS_AT_ONCE)
@@ -169,15 +176,18 @@ class ContainerProcesses:
         *,
         env: Mapping[str, str],
         cwd: str = "/",
-        stdout: Callable[[bytes], None],
-        stderr: Callable[[bytes], None],
-        stdin: bytes | trio.abc.ReceiveStream | None = None,
+        stdout: Callable[[bytes], None] | OpenFile,
+        stderr: Callable[[bytes], None] | OpenFile,
+        stdin: bytes | trio.abc.ReceiveStream | OpenFile | None = None,
         tty: bool = False,
+        room: Callable[[], Awaitable[None]] | None = None,
     ) -> ProcessHandle:
         """Start a process: the first is pid 1, later ones are execs. Raises ``StartFailed``.
 
-        Output is handed over in the loop, in order, as it is written. With ``tty`` the process
-        has a terminal (``terminal`` module): everything it shows goes to ``stdout``, what is typed included.
+        Output is handed over in the loop, in order, as it is written; ``room`` lets its writers wait after
+        each piece. An open file is handed over with the call and serves as the descriptor itself. With
+        ``tty`` the process has a terminal (``terminal`` module): everything it shows goes to ``stdout``, what
+        is typed included.
         """
         first = self._first is None
         if not first and (self._first is None or self._first.exit_code is not None):
@@ -190,35 +200,43 @@ class ContainerProcesses:
             raise StartFailed(_START_FAILED, _runtime_text(str(refusal), first=first)) from None
         fds: dict[int, OpenFile]
         if tty:
-            terminal = self._terminal(stdin, stdout)
+            assert not isinstance(stdout, OpenFile)
+            assert not isinstance(stdin, OpenFile)
+            terminal = self._terminal(stdin, stdout, room)
             fds, sinks = {0: terminal, 1: terminal.hold(), 2: terminal.hold()}, [terminal]
             full_env.setdefault("TERM", "xterm")
         else:
-            sinks = [Sink(stdout), Sink(stderr)]
-            fds = {0: self._stdin(stdin), 1: sinks[0], 2: sinks[1]}
+            outputs = [each if isinstance(each, OpenFile) else Sink(each, room) for each in (stdout, stderr)]
+            sinks = [each for each in outputs if isinstance(each, Sink)]
+            fds = {0: self._stdin(stdin), 1: outputs[0], 2: outputs[1]}
         proc = self.spawn(found.program, parent=0, argv=found.argv, env=full_env, cwd=cwd, fds=fds)
         if first:
             self._first = proc
         return ProcessHandle(proc, sinks)
 
     def _terminal(
-        self, stdin: bytes | trio.abc.ReceiveStream | None, show: Callable[[bytes], None]
+        self,
+        stdin: bytes | trio.abc.ReceiveStream | None,
+        show: Callable[[bytes], None],
+        room: Callable[[], Awaitable[None]] | None,
     ) -> Terminal:
         def interrupt(number: int) -> None:
             for proc in list(self.processes.values()):
                 if 0 in proc.fds and proc.fds[0] is terminal:
                     proc.deliver(number)
 
-        terminal = Terminal(show, interrupt)
+        terminal = Terminal(show, interrupt, room)
         if stdin is not None and not isinstance(stdin, bytes):
             self._nursery.start_soon(terminal.pump, stdin)
         elif stdin:
             terminal.feed(stdin)
         return terminal
 
-    def _stdin(self, stdin: bytes | trio.abc.ReceiveStream | None) -> OpenFile:
+    def _stdin(self, stdin: bytes | trio.abc.ReceiveStream | OpenFile | None) -> OpenFile:
         if stdin is None:
             return DeviceFile("null", self.rng)
+        if isinstance(stdin, OpenFile):
+            return stdin
         if isinstance(stdin, bytes):
             return BytesSource(stdin)
         return StreamSource(stdin)

@@ -12,6 +12,7 @@ __all__ = [
     "QUIT",
     "STOP",
     "TERM",
+    "WINCH",
     "ignored_by_default",
     "parse_signal",
     "signal_name",
@@ -27,8 +28,9 @@ NUMBERS: dict[str, int] = {name: number for number, name in NAMES.items()} | {"I
 HUP, INT, QUIT, KILL, PIPE, TERM, CHLD, CONT, STOP = (
     NUMBERS[_name] for _name in ("HUP", "INT", "QUIT", "KILL", "PIPE", "TERM", "CHLD", "CONT", "STOP")
 )
+WINCH = NUMBERS["WINCH"]
 _LAST = 64
-_IGNORED_BY_DEFAULT = frozenset({CHLD, CONT, NUMBERS["URG"], NUMBERS["WINCH"]})
+_IGNORED_BY_DEFAULT = frozenset({CHLD, CONT, NUMBERS["URG"], WINCH})
 
 
 def parse_signal(text: str) -> int | None:

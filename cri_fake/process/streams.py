@@ -6,7 +6,7 @@ Descriptors of several processes can share one open file; it counts its holders 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -111,11 +111,17 @@ class DeviceFile(OpenFile):
 
 
 class Sink(OpenFile):
-    """Where the runtime takes a process's output from. ``done`` is set when no process can write any more."""
+    """Where the runtime takes a process's output from. ``done`` is set when no process can write any more.
 
-    def __init__(self, take: Callable[[bytes], None]) -> None:
+    ``room`` lets a writer wait, after each piece, until whoever looks on has taken enough.
+    """
+
+    def __init__(
+        self, take: Callable[[bytes], None], room: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         super().__init__()
         self._take = take
+        self._room = room
         self.done = trio.Event()
 
     def closed(self) -> None:
@@ -123,6 +129,8 @@ class Sink(OpenFile):
 
     async def write(self, data: bytes) -> None:
         self._take(data)
+        if self._room is not None:
+            await self._room()
 
 
 class BytesSource(OpenFile):
@@ -199,6 +207,19 @@ class PipeWriter(OpenFile):
     def closed(self) -> None:
         self._pipe.write_closed = True
         self._pipe.data_or_end.unpark_all()
+
+    def push(self, data: bytes) -> None:
+        """Put in at once, over the pipe's capacity if need be; lost when nobody reads."""
+        pipe = self._pipe
+        if not pipe.read_closed:
+            pipe.buffer += data
+            pipe.data_or_end.unpark_all()
+
+    async def room(self) -> None:
+        """Wait until the pipe holds less than its capacity, or nobody reads any more."""
+        pipe = self._pipe
+        while len(pipe.buffer) >= CAPACITY_BYTES and not pipe.read_closed:
+            await pipe.space_or_end.park()
 
     async def write(self, data: bytes) -> None:
         pipe = self._pipe

@@ -6,7 +6,7 @@ do in its usual (canonical) mode. Programs that switch to raw mode are not emula
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -24,12 +24,21 @@ _CONTROL = {_INTERRUPT: signals.INT, _QUIT: signals.QUIT}
 class Terminal(OpenFile):
     """One terminal: descriptors 0, 1 and 2 of a process all lead to it.
 
-    ``take`` gets what is shown. ``interrupt`` is called with INT or QUIT when ^C or ^\\ is typed. Its
+    ``take`` gets what is shown, ``room`` lets whoever shows or types more wait until enough was taken.
+    ``interrupt`` is called with INT or QUIT when ^C or ^\\ is typed, with WINCH when the size changes. Its
     closing, when no process has it open any more, sets ``done`` and ends ``pump``.
     """
 
-    def __init__(self, take: Callable[[bytes], None], interrupt: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        take: Callable[[bytes], None],
+        interrupt: Callable[[int], None],
+        room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         super().__init__()
+        self.columns, self.rows = 0, 0
+        self.echo = True
+        self._room = room
         self._take = take
         self._interrupt = interrupt
         self._line = bytearray()
@@ -50,6 +59,14 @@ class Terminal(OpenFile):
 
     async def write(self, data: bytes) -> None:
         self._take(data.replace(b"\n", b"\r\n"))
+        if self._room is not None:
+            await self._room()
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Take a new size; the programs learn of it by WINCH if it is another."""
+        if (columns, rows) != (self.columns, self.rows):
+            self.columns, self.rows = columns, rows
+            self._interrupt(signals.WINCH)
 
     async def read(self, limit: int) -> bytes:
         """The rest of the oldest complete line; b"" after ^D on an empty line or when the peer has gone."""
@@ -72,12 +89,18 @@ class Terminal(OpenFile):
             try:
                 while chunk := bytes(await stream.receive_some()):
                     self.feed(chunk)
+                    if self._room is not None:
+                        await self._room()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
-            self._ready += self._line
-            self._line.clear()
-            self._hung_up = True
-            self._readers.unpark_all()
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """Nobody types any more: what was begun can be read, then comes the end."""
+        self._ready += self._line
+        self._line.clear()
+        self._hung_up = True
+        self._readers.unpark_all()
 
     def feed(self, data: bytes) -> None:
         """Take in typed bytes."""
@@ -86,7 +109,7 @@ class Terminal(OpenFile):
 
     def _type(self, byte: int) -> None:
         if byte in (0x0D, 0x0A):
-            self._take(b"\r\n")
+            self._show(b"\r\n")
             self._submit(b"\n")
         elif byte in _ERASE:
             if self._line:
@@ -95,7 +118,7 @@ class Terminal(OpenFile):
             while self._line:
                 self._erase()
         elif byte in _CONTROL:
-            self._take(b"^C\r\n" if byte == _INTERRUPT else b"^\\\r\n")
+            self._show(b"^C\r\n" if byte == _INTERRUPT else b"^\\\r\n")
             self._line.clear()
             self._interrupt(_CONTROL[byte])
         elif byte == _END:
@@ -106,13 +129,17 @@ class Terminal(OpenFile):
                 self._readers.unpark_all()
         elif len(self._line) < MAX_LINE_BYTES:
             self._line.append(byte)
-            self._take(bytes([byte]) if byte >= 0x20 or byte == 0x09 else b"^" + bytes([byte + 0x40]))
+            self._show(bytes([byte]) if byte >= 0x20 or byte == 0x09 else b"^" + bytes([byte + 0x40]))
 
     def _erase(self) -> None:
         last = self._line.pop()
         while 0x80 <= last < 0xC0 and self._line:  # the rest of a UTF-8 character
             last = self._line.pop()
-        self._take(b"\b \b")
+        self._show(b"\b \b")
+
+    def _show(self, data: bytes) -> None:
+        if self.echo:
+            self._take(data)
 
     def _submit(self, end: bytes) -> None:
         self._ready += self._line + end

@@ -89,6 +89,7 @@ RUNTIME: Mapping[str, str] = {
         "A command in a container that exits with another code than 0 is an answer, one that takes too "
         "long an error."
     ),
+    "CRI-114": "A stream is asked for first and called for at a URL that is good once and for a minute.",
     "CRI-125": (
         "A log lies in the sandbox's log folder under the container's log path; without either there is none."
     ),

@@ -12,12 +12,21 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Literal, Protocol
 
 import trio
 
-__all__ = ["Handler", "Listening", "LoopbackNet", "MemoryNet", "MemoryStream", "Net", "memory_stream_pair"]
+__all__ = [
+    "Handler",
+    "Listening",
+    "LoopbackNet",
+    "MemoryNet",
+    "MemoryStream",
+    "Net",
+    "PodNet",
+    "memory_stream_pair",
+]
 
 Handler = Callable[[trio.abc.HalfCloseableStream], Awaitable[object]]
 Reachability = Literal["up", "unreachable", "silent"]
@@ -275,11 +284,13 @@ class MemoryNet:
 class LoopbackNet:
     """Real sockets, on 127.0.0.0/8 only; anything else is ENETUNREACH. For the real pace of time.
 
-    A wildcard host binds 127.0.0.1. Connections are served by tasks of ``nursery``.
+    A wildcard host binds 127.0.0.1. Connections are served by tasks of ``nursery``. ``also`` are addresses
+    beyond loopback that may be listened on because a person said so; a wildcard among them is itself.
     """
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, *, also: Collection[str] = ()) -> None:
         self._nursery = nursery
+        self._also = also
 
     async def connect(self, host: str, port: int) -> trio.SocketStream:
         host = _loopback_host(host, port, errno.ENETUNREACH)
@@ -292,8 +303,11 @@ class LoopbackNet:
         return trio.SocketStream(found)
 
     def listen(self, host: str, port: int, handler: Handler) -> Listening:
-        address = _loopback_host("127.0.0.1" if host in _WILDCARDS else host, port, errno.EADDRNOTAVAIL)
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if host in self._also:
+            address = host
+        else:
+            address = _loopback_host("127.0.0.1" if host in _WILDCARDS else host, port, errno.EADDRNOTAVAIL)
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((address, port))
@@ -307,16 +321,40 @@ class LoopbackNet:
         return served
 
 
+class PodNet:
+    """Loopback addresses are real, all others in memory: what a runtime in a process of its own sees.
+
+    Pods whose addresses are not on loopback then reach each other, and port-forward reaches them, though
+    nobody outside the process can. A wildcard is in memory too: no port of the machine is taken by it.
+    """
+
+    def __init__(self, nursery: trio.Nursery, *, also: Collection[str] = ()) -> None:
+        self._real = LoopbackNet(nursery, also=also)
+        self._memory = MemoryNet(nursery)
+        self._also = also
+
+    def _of(self, host: str) -> LoopbackNet | MemoryNet:
+        return self._real if host in self._also or _is_loopback(host) else self._memory
+
+    async def connect(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
+        return await self._of(host).connect(host, port)
+
+    def listen(self, host: str, port: int, handler: Handler) -> Listening:
+        return self._of(host).listen(host, port, handler)
+
+
 def _net_error(code: int, host: str, port: int) -> OSError:
     return OSError(code, f"{os.strerror(code)}: {host}:{port}")
 
 
-def _loopback_host(host: str, port: int, code: int) -> str:
-    host = "127.0.0.1" if host == "localhost" else host
+def _is_loopback(host: str) -> bool:
     try:
-        inside = ipaddress.ip_address(host) in _LOOPBACK
+        return host == "localhost" or ipaddress.ip_address(host) in _LOOPBACK
     except ValueError:
-        inside = False
-    if not inside:
+        return False
+
+
+def _loopback_host(host: str, port: int, code: int) -> str:
+    if not _is_loopback(host):
         raise _net_error(code, host, port)
-    return host
+    return "127.0.0.1" if host == "localhost" else host

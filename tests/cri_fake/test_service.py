@@ -74,12 +74,6 @@ def test_update_runtime_config_is_for_new_sandboxes_CRI_106(drive):
             id="CRI-155-checkpoint",
         ),
         pytest.param(
-            lambda rig, c: rig.cri.Exec(cri.ExecRequest(container_id=c, stdout=True)),
-            "UNIMPLEMENTED",
-            "",
-            id="CRI-070-exec",
-        ),
-        pytest.param(
             lambda rig, c: rig.cri.Exec(cri.ExecRequest(container_id=c)),
             "INVALID_ARGUMENT",
             "one of stdin, stdout, or stderr must be set",

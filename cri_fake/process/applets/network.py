@@ -7,7 +7,7 @@ import errno
 import trio
 
 from cri_fake.process.applets.common import applet, fail, options_of, reason
-from cri_fake.process.applets.options import Options, UsageError
+from cri_fake.process.applets.options import UsageError
 from cri_fake.process.applets.simple import parse_duration
 from cri_fake.process.files import ContainerFiles
 from cri_fake.process.proc import Proc, decode
@@ -44,12 +44,19 @@ def port_of(text: str) -> int:
 
 @applet
 async def nc(proc: Proc) -> int:
-    options = options_of(proc, "lkp:w:e:nuvzs:i:", in_order=False)
+    command: list[str] = []
+    if "-e" in proc.args:  # all that follows is the command
+        at = proc.args.index("-e")
+        command = proc.args[at + 1 :]
+        if not command:
+            raise UsageError("option requires an argument -- 'e'")
+        del proc.argv[1 + at :]
+    options = options_of(proc, "lkp:w:nuvzs:i:", in_order=False)
     if "u" in options:
         raise UsageError("UDP is not emulated")
     if "l" in options:
         port = port_of(options.value("p") or (options.operands[-1] if options.operands else ""))
-        return await _serve(proc, port, forever="k" in options, command=options.value("e"), options=options)
+        return await _serve(proc, port, forever="k" in options, command=command)
     if len(options.operands) != 2:
         raise UsageError("usage: nc [OPTIONS] HOST PORT")
     host, port = options.operands[0], port_of(options.operands[1])
@@ -93,9 +100,8 @@ async def _exchange(proc: Proc, stream: trio.abc.HalfCloseableStream) -> None:
         await trio.aclose_forcefully(stream)
 
 
-async def _serve(proc: Proc, port: int, *, forever: bool, command: str, options: Options) -> int:
+async def _serve(proc: Proc, port: int, *, forever: bool, command: list[str]) -> int:
     """Accept connections: one, or with -k one after the other; -e runs a command on each."""
-    argv = [command, *options.operands] if command else []
     waiting: list[tuple[trio.abc.HalfCloseableStream, trio.Event]] = []
     arrived = trio.Event()
 
@@ -119,10 +125,10 @@ async def _serve(proc: Proc, port: int, *, forever: bool, command: str, options:
                 await arrived.wait()
             stream, done = waiting.pop(0)
             try:
-                if argv:
+                if command:
                     socket = SocketFile(stream)
                     fds = {0: socket, 1: socket.hold(), 2: proc.fds[2].hold()}
-                    await proc.run(argv, fds=fds)
+                    await proc.run(command, fds=fds)
                     await stream.send_eof()
                 else:
                     await _exchange(proc, stream)

@@ -9,7 +9,7 @@ from cri_fake.process import signals
 from cri_fake.process.applets.common import applet, fail, options_of
 from cri_fake.process.applets.options import UsageError
 from cri_fake.process.kernel import ExecError
-from cri_fake.process.proc import Exit, Proc, decode
+from cri_fake.process.proc import Exit, Proc
 from cri_fake.process.shell.builtins_io import ProcFileView, echo_text
 from cri_fake.process.shell.builtins_jobs import send_signals
 from cri_fake.process.shell.printf import format_printf
@@ -222,49 +222,6 @@ def format_time(form: str, now_ns: int) -> str:
     return time.strftime(form, moment) if form else ""
 
 
-def _name_of(proc: Proc, number: int, table: str) -> str:
-    """The name /etc/passwd or /etc/group has for a number; empty when it has none."""
-    try:
-        lines = decode(proc.fs.read(table)).splitlines()
-    except OSError:
-        return ""
-    for line in lines:
-        entries = line.split(":")
-        if len(entries) > 2 and entries[2] == str(number):
-            return entries[0]
-    return ""
-
-
-@applet
-async def identity(proc: Proc) -> int:
-    """``id``: the user the container runs as."""
-    options = options_of(proc, "ugGnr")
-    uid, gid = proc.kernel.user
-    user, group = _name_of(proc, uid, "/etc/passwd"), _name_of(proc, gid, "/etc/group")
-    if "u" in options:
-        await proc.write(f"{(user or uid) if 'n' in options else uid}\n")
-    elif "g" in options or "G" in options:
-        await proc.write(f"{(group or gid) if 'n' in options else gid}\n")
-    else:
-        shown_user = f"{uid}({user})" if user else str(uid)
-        shown_group = f"{gid}({group})" if group else str(gid)
-        await proc.write(f"uid={shown_user} gid={shown_group} groups={shown_group}\n")
-    return 0
-
-
-async def whoami(proc: Proc) -> int:
-    uid, gid = proc.kernel.user
-    if proc.name == "groups":
-        await proc.write(f"{_name_of(proc, gid, '/etc/group') or gid}\n")
-        return 0
-    name = _name_of(proc, uid, "/etc/passwd")
-    if not name:
-        await proc.complain(f"unknown uid {uid}")
-        return 1
-    await proc.write(f"{name}\n")
-    return 0
-
-
 @applet
 async def uname(proc: Proc) -> int:
     options = options_of(proc, "snrvmpoai")
@@ -386,12 +343,6 @@ async def timeout(proc: Proc) -> int:
         child.deliver(signals.KILL)
     status = await proc.wait_for(child)
     return status if child.killed_by else (143 if number == signals.TERM else 128 + number)
-
-
-async def tty(proc: Proc) -> int:
-    terminal = 0 in proc.fds and proc.fds[0].is_terminal
-    await proc.write("/dev/pts/0\n" if terminal else "not a tty\n")
-    return int(not terminal)
 
 
 @applet

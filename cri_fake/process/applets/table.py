@@ -6,9 +6,9 @@ __all__ = ["MODULES"]
 
 _SHELL = "sh=sh ash=sh"
 _SIMPLE = """
-sleep usleep pause true false echo printf test [=test [[=test yes seq env printenv date id=identity whoami
-logname=whoami uname hostname nproc uptime kill killall pkill=killall pidof pgrep=pidof ps timeout busybox
-nohup setsid=nohup tty groups=whoami time=time_command
+sleep usleep pause true false echo printf test [=test [[=test yes seq env printenv date
+uname hostname nproc uptime kill killall pkill=killall pidof pgrep=pidof ps timeout busybox
+nohup setsid=nohup time=time_command
 """
 _FILEOPS = """
 touch rm rmdir mkdir chmod chown chgrp=chown cp mv ln link=ln unlink mktemp truncate dd sync mkfifo
@@ -21,6 +21,7 @@ sha512sum du df free cmp diff nl base64 more=cat less=cat
 _TEXT = """
 sort uniq cut tr tee rev paste fold shuf split od hexdump=od expr
 """
+_TERMINAL = "id=identity whoami logname=whoami groups tty stty"
 _NETWORK = "nc wget httpd nslookup ping"
 
 _BY_MODULE = {
@@ -29,6 +30,7 @@ _BY_MODULE = {
     "applets.fileops": _FILEOPS,
     "applets.reading": _READING,
     "applets.network": _NETWORK,
+    "applets.terminal": _TERMINAL,
     "applets.text": _TEXT,
     "applets.grep": "grep egrep=grep fgrep=grep",
     "applets.find": "find xargs",
