@@ -250,6 +250,20 @@ IN_OUR_TRACES_ONLY = ("allocate-once", "device-books", "running-stays-admitted")
 """A recording does not say for which container a plugin was called, what a node offered, whom it let in."""
 
 
+def test_a_removal_that_failed_may_have_been_done():
+    story = (
+        Story(regular=(RESTART_ALL, "other"))
+        .sandbox()
+        .start("main")
+        .start("other")
+        .exits("other", 1)
+        .exits("main", 42)
+    )
+    lost = {"container": "other#0", "code": "UNAVAILABLE"}
+    story.cri("RemoveContainer", **lost).remove("main").start("other", 1).start("main", 1)
+    assert story.broken() == {}
+
+
 OLD_SANDBOX = (
     ("RST-045", lambda: Story(init=("first",)).sandbox().start("first").exits("first", 0).create("main")),
     (

@@ -41,7 +41,7 @@ class ResetComplete(Invariant):
             if last and pod.triggered and not pod.going and pod not in self._victims:
                 self._victims[pod] = list(pod.alive.values())
             return
-        left = [one.label for one in self._victims.pop(pod, ()) if not one.removed]
+        left = [one.label for one in self._victims.pop(pod, ()) if not (one.removed or one.doubtful)]
         if left:
             yield f"{instance.label} was made in a restart of all containers, but {', '.join(left)} was left"
 

@@ -136,7 +136,14 @@ class RestartByRule(Invariant):
         pod, instance = step.pod, step.instance
         assert instance is not None
         last = instance.previous
-        if pod.spec is None or last is None or last.removed or not last.started or last.exit_code is None:
+        if (
+            pod.spec is None
+            or last is None
+            or last.removed
+            or last.doubtful
+            or not last.started
+            or last.exit_code is None
+        ):
             return
         reason = forbidden_restart(pod, instance, last)
         if reason:

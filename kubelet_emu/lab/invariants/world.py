@@ -70,6 +70,8 @@ class InstanceFacts:
     stop_asked: bool = False
     """The kubelet asked for its end while it ran."""
     removed: bool = False
+    doubtful: bool = False
+    """A call to remove it failed, which may have removed it all the same."""
     reset: bool = False
     """It was removed by a restart of all containers."""
     mounts: Mapping[str, str] | None = None
@@ -303,6 +305,8 @@ class World:
     def _cri(self, record: Record) -> list[Step]:
         if record.get("code") and record["m"] in ("ListContainers", "ListPodSandbox"):
             self._lists_failed = True
+        if record.get("code") and record["m"] == "RemoveContainer":
+            self._removal_failed(self._pod(record), record)
         handler = _CALLS.get(record["m"])
         if handler is None or (record.get("code") and record["m"] != "StopPodSandbox"):
             return []
@@ -400,9 +404,14 @@ class World:
             if other is instance:
                 del pod.alive[number]
         step = Step(StepKind.REMOVE, pod, record, instance)
-        if not pod.alive:
+        if all(other.doubtful for other in pod.alive.values()):
             self._begin_round(pod)
         return [step]
+
+    def _removal_failed(self, pod: PodFacts, record: Record) -> None:
+        instance = pod.by_label.get(record.get("container", ""))
+        if instance is not None:
+            instance.doubtful = True
 
     def _exited(
         self, pod: PodFacts, instance: InstanceFacts, record: Record, code: int | None, reason: str
