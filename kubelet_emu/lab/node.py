@@ -532,10 +532,13 @@ class Node:
     async def remove_container(self, namespace: str, pod: str, container: str) -> None:
         """Remove the last instance of a container behind the kubelet's back, as ``crictl rm`` does.
 
-        Raises ``PeerError`` if there is none that has ended.
+        Raises ``PeerError`` if there is none that has ended, or the runtime does not answer.
         """
-        found = await self._container(namespace, pod, container, state=cri.CONTAINER_EXITED)
-        await self._runtime_client.RemoveContainer(cri.RemoveContainerRequest(container_id=found))
+        try:
+            found = await self._container(namespace, pod, container, state=cri.CONTAINER_EXITED)
+            await self._runtime_client.RemoveContainer(cri.RemoveContainerRequest(container_id=found))
+        except StatusError as error:
+            raise PeerError(f"container {container} cannot be removed: {error.details}") from error
         self.recorder.action("remove-container", pod=pod, container=self.recorder.names.label(found))
 
     def set_device_health(self, resource: str, device: str, health: str) -> None:

@@ -50,6 +50,8 @@ _TIMES = weighted({"": 6, " x2": 2, " x3": 1, " x10": 1})
 _DELAYS = one_of(("1s", "500ms", "3s", "10s"))
 _AWAY = one_of(("2s", "5s", "15s"))
 _DOWN = weighted({"": 3, " down 3s": 2, " down 10s": 1})
+_PLUGIN_DOWN = weighted({"": 2, " down 10s": 3, " down 30s": 2})
+"""Plugins are pods: they come back later than the kubelet does."""
 _LOSE = weighted({"": 4, " lose-state": 1})
 _GRACES = one_of(("", " grace 1", " grace 0", " grace 5"))
 _SIGNALS = weighted({"9": 2, "15": 1})
@@ -94,13 +96,14 @@ KINDS: Mapping[str, Kind] = {
     "image": Kind((2, 1, 1), lambda draw, of: f"image {draw(of.containers)} busybox:1.37"),
     "ephemeral": Kind((1, 1, 1), lambda draw, of: f"ephemeral {draw(of.pods)} debug"),
     "resize": Kind((1, 1, 1), lambda draw, of: f"resize {draw(of.containers)} cpu=200m"),
+    "remove": Kind((0, 2, 2), lambda draw, of: f"remove {draw(of.containers)}"),
     "oom": Kind((0, 1, 1), lambda draw, of: f"oom {draw(of.containers)}"),
     "reboot": Kind((0, 3, 4), lambda draw, of: f"reboot node{draw(_LOSE)}", between=True),
     "crash runtime": Kind(
         (0, 2, 3), lambda draw, of: f"crash runtime{draw(_LOSE)}{draw(_DOWN)}", between=True
     ),
     "crash plugin": Kind(
-        (0, 3, 4), lambda draw, of: f"crash plugin {RESOURCE}{draw(_DOWN)}", between=True, devices=True
+        (0, 8, 8), lambda draw, of: f"crash plugin {RESOURCE}{draw(_PLUGIN_DOWN)}", between=True, devices=True
     ),
     "device": Kind((0, 1, 2), lambda draw, of: f"device {draw(_DEVICES)} {draw(_HEALTH)}", devices=True),
     "error plugin": Kind(

@@ -6,7 +6,11 @@ from attrs import evolve
 
 from kubelet_emu.bugs import find_bug, known_bugs, known_fixes, list_bugs
 from kubelet_emu.errors import CallerError
+from kubelet_emu.lab.conform import Outcome
+from kubelet_emu.lab.conform_run import Bench, Judging, conform_on
 from kubelet_emu.lab.invariants import INVARIANTS
+from kubelet_emu.lab.scenarios import builtin_scenarios
+from kubelet_emu.settings import KubeletSettings
 from kubelet_emu.sim import Case, run_case, steps
 
 SLEEP = "sleep 3600"
@@ -166,3 +170,22 @@ def test_what_is_not_known_is_refused(ask, name, words):
     with pytest.raises(CallerError) as caught:
         ask([name])
     assert words in str(caught.value)
+
+
+def test_nothing_is_removed_while_the_runtime_is_down():
+    given = evolve(CASES["90271"], plan=steps(("@5s crash runtime down 10s", "@10s remove p/once")))
+    outcome = run_case(given)
+    assert outcome.ok, outcome.failure
+    notes = [one["text"] for one in outcome.records if one["k"] == "note" and one.get("about") == "fault"]
+    assert any("container once cannot be removed" in text for text in notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_most_scenarios_pass_with_a_bug_switched_on(name):
+    """Slow: all scenarios, for each bug."""
+    scenarios = builtin_scenarios()
+    bench = Bench(settings=KubeletSettings(bugs=[name]))
+    conformance = conform_on(bench, scenarios, Judging(seeds=(1,), search=(), against="expectations"))
+    passed = sum(report.expectations is Outcome.PASS for report in conformance.reports)
+    assert passed >= len(scenarios) * 3 / 4
