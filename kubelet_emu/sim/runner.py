@@ -19,7 +19,6 @@ from kubelet_emu.lab.node import Node, NodeOptions
 from kubelet_emu.lab.run import innermost
 from kubelet_emu.settings import KubeletSettings
 from kubelet_emu.sim.case import Case, Step, case_to_json
-from kubelet_emu.sim.exemptions import exempt
 from kubelet_emu.sim.injector import Injector
 from kubelet_emu.sim.liveness import Debts, owed
 from kubelet_emu.sim.outcome import Finding, Outcome, SimVerdict
@@ -266,7 +265,6 @@ class _Run:
         if node is not None:
             judged = self._debts_judged + sum(verdict.judged for verdict in node.monitor.verdicts())
             for one in (*node.monitor.violations, *node.monitor.exempted):
-                rule = one.exempt or exempt(one.invariant, one.message, trace.records, lifted=self._case.bugs)
                 findings.append(
                     Finding(
                         invariant=one.invariant,
@@ -274,7 +272,7 @@ class _Run:
                         text=one.message,
                         pod=one.pod,
                         rules=one.rules,
-                        exempt=rule,
+                        exempt=one.exempt,
                     )
                 )
         verdict: SimVerdict = "stopped" if self._stopped else "ok"

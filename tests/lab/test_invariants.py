@@ -605,3 +605,50 @@ def test_a_broken_run_does_not_pile_up_violations():
     assert len(monitor.violations) == 1_000
     (verdict,) = [one for one in monitor.verdicts() if not one.holds]
     assert verdict.name == "counts-never-fall"
+
+
+def books_after_a_restart(*capacities):
+    """What the books of a node say that lists 2 devices, starts a new kubelet and then writes its object."""
+    monitor = Monitor()
+    records = [
+        {"k": "plugin", "resource": "r", "do": "listed", "healthy": 1, "unhealthy": 1},
+        {"k": "node", "name": "n", "capacity": {"r": "2"}, "allocatable": {"r": "1"}},
+        {"k": "checkpoint", "do": "read"},
+    ]
+    for capacity in capacities:
+        offered = {"r": str(capacity)}
+        records.append({"k": "node", "name": "n", "capacity": offered, "allocatable": offered})
+    return [
+        violation.invariant
+        for seq, record in enumerate(records)
+        for violation in monitor.feed({"t": 0.0, "seq": seq, **record})
+    ]
+
+
+def test_the_capacity_of_the_kubelet_before_stays_until_a_plugin_has_listed():
+    assert books_after_a_restart(2, 2, 0) == []
+    assert books_after_a_restart(3) == ["device-books"]
+
+
+def test_devices_of_a_pod_that_admission_refused_are_free():
+    def allocated(pod):
+        return {
+            "k": "decision",
+            "machine": "devicemanager",
+            "pod": pod,
+            "inputs": {"resource": "r"},
+            "outcome": {"devices": ["d"]},
+        }
+
+    refusal = {"k": "decision", "machine": "admission", "pod": "a", "outcome": {"refused": "x"}}
+    for records, found in (
+        ([allocated("a"), refusal, allocated("b")], []),
+        ([allocated("a"), allocated("b")], ["devices-exclusive"]),
+    ):
+        monitor = Monitor()
+        told = [
+            violation.invariant
+            for seq, record in enumerate(records)
+            for violation in monitor.feed({"t": 0.0, "seq": seq, **record})
+        ]
+        assert told == found

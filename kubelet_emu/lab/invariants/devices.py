@@ -181,18 +181,23 @@ class DeviceBooks(Invariant):
         """What the capacity of a resource may be at the next report: the numbers since the last, the latest
         at the end.
         """
+        self._left: dict[str, int] = {}
+        """The capacity that the kubelet before this one has left in the Node object."""
 
     def check(self, step: Step) -> Iterable[str]:
         record = step.record
         if step.kind is StepKind.ALLOCATING:
             yield from self._marks(record["inputs"])
         elif step.kind is StepKind.KUBELET:
-            for numbers in self._listed.values():
+            for resource, numbers in self._listed.items():
+                # What the Node object says stays until a plugin has listed: nobody reports it anew before.
+                self._left[resource] = numbers[-1] or self._left.get(resource, 0)
                 numbers.append(0)  # read from the checkpoint, with no plugin yet
         elif step.kind is StepKind.NODE:
             yield from self._node(record)
         elif record["do"] == "listed":
             self._listed.setdefault(record["resource"], []).append(record["healthy"] + record["unhealthy"])
+            self._left.pop(record["resource"], None)
         elif record["do"] == "expired":
             self._listed.setdefault(record["resource"], []).append(0)
         elif record["do"] == "lost":
@@ -214,7 +219,7 @@ class DeviceBooks(Invariant):
             total, offered = int(capacity[resource]), int(allocatable.get(resource, 0))
             if offered > total:
                 yield f"allocatable {offered} of {resource} is more than the capacity {total}"
-            if total not in numbers:
+            if total not in numbers and total != self._left.get(resource):
                 expected = " or ".join(map(str, sorted(set(numbers))))
                 yield f"the capacity of {resource} is {total}, the plugin listed {expected}"
             del numbers[:-1]

@@ -189,7 +189,7 @@ class DevicesExclusive(Invariant):
         for devices in found:
             for device in devices:
                 owner = self._owner.get(device)
-                if owner is None or owner.acknowledged or owner.terminal:
+                if owner is None or owner.acknowledged or owner.terminal or owner.refused:
                     self._owner[device] = pod
                 elif owner is not pod:
                     yield f"{device} belongs to pod {owner.name} and to pod {pod.name}"
