@@ -8,8 +8,9 @@ listens at (port 1 of a loopback address) refuse at once, with the text of conta
 import hashlib
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from cri_fake.known_images import SAME_CONTENT, USERS
 from cri_fake.references import Reference
 from cri_fake.store.faults import Kind, Refused
 from cri_fake.store.images import Image, ImageConfig
@@ -128,7 +129,7 @@ class Catalogue:
         if refusal is not None:
             raise refusal
         name = reference.path.rsplit("/", 1)[-1]
-        content = self._contents.get(str(reference))
+        content = self._contents.get(str(reference)) or SAME_CONTENT.get(str(reference))
         if content is None and reference.digest:
             content = self._manifests.get(reference.digest, f"{reference.path}@{reference.digest}")
         elif content is None:
@@ -139,6 +140,8 @@ class Catalogue:
         image_id = _digest("config", content)
         size = _SIZES_BYTES.get(name) or _SMALLEST_BYTES + int(image_id[7:15], 16) % _SPREAD_BYTES
         image = Image(id=image_id, size_bytes=size, config=config or _OPAQUE)
+        if name in USERS:
+            image = evolve(image, config=evolve(image.config, user=USERS[name]))
         return Found(image=image, manifest_digest=manifest)
 
 

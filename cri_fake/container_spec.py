@@ -86,8 +86,10 @@ def _check_mount(world: World, mount: cri.Mount) -> None:
             problem = "image volumes must be read-only"
         elif mount.host_path:
             problem = "host_path and image are both set"
-        elif world.images.resolve(mount.image.image) is None:
+        elif (volume := world.images.resolve(mount.image.image)) is None:
             problem = f'image "{mount.image.image}" is not present'
+        elif mount.image_sub_path and not _below(volume, mount.image_sub_path):
+            problem = f'sub path "{mount.image_sub_path}" does not exist in the image'
         if problem:
             raise Refused(Kind.UNKNOWN, f"ImageVolumeMountFailed: {problem}", rule="CRI-154")
     elif not mount.host_path.startswith("/"):
@@ -189,8 +191,10 @@ def container_files(world: World, sandbox: Sandbox, container: Container, image:
     for mount in container.config.mounts:
         volume = world.images.resolve(mount.image.image) if mount.HasField("image") else None
         if volume is not None:
-            for path, data in volume_files(volume).items():
-                content[posixpath.join(mount.container_path, path.lstrip("/"))] = data
+            for path, data in _below(volume, mount.image_sub_path).items():
+                content[posixpath.join(mount.container_path, path)] = data
+    for name, value in sandbox.config.linux.sysctls.items():
+        content[f"/proc/sys/{name.replace('.', '/')}"] = f"{value}\n".encode()
     readonly = container.config.linux.security_context.readonly_rootfs
     return ContainerFiles(
         world.files,
@@ -200,6 +204,13 @@ def container_files(world: World, sandbox: Sandbox, container: Container, image:
         image=scratch_tree() if pause else busybox_tree(),
         now_ns=world.clock.now_ns,
     )
+
+
+def _below(volume: Image, sub_path: str) -> dict[str, bytes]:
+    """The files of an image volume, paths relative to its sub path (CRI-154)."""
+    start = posixpath.normpath(f"/{sub_path}").rstrip("/") + "/"
+    files = volume_files(volume).items()
+    return {path.removeprefix(start): data for path, data in files if path.startswith(start)}
 
 
 def _resolv_conf(sandbox: Sandbox) -> bytes:

@@ -74,8 +74,9 @@ class EventHub:
             if kept_at >= earliest:
                 send.send_nowait(event)
         self._subscribers.append(send)
-        try:
-            async with send, receive:
+        async with send, receive:
+            try:
                 yield receive
-        finally:
-            self._subscribers.remove(send)
+            finally:
+                # Before the channel is closed, which takes a step of the loop: nobody may publish into it.
+                self._subscribers.remove(send)

@@ -12,7 +12,7 @@ afterwards. Nothing is asked of the operating system: clock, chance, files and n
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from random import Random
 from types import TracebackType
@@ -27,6 +27,7 @@ from cri_fake.containers import ContainerOps
 from cri_fake.disk import Disk
 from cri_fake.events import EventHub
 from cri_fake.execs import ExecOps
+from cri_fake.hostports import HostPorts
 from cri_fake.image_service import ImageService
 from cri_fake.latency import ZERO, Latency, SlowedLatency, ToldLatency
 from cri_fake.lists import Reader
@@ -135,6 +136,7 @@ class FakeRuntime:
             hub=EventHub(clock.elapsed_seconds),
             host_ip=host_ip,
             moved=moved,
+            hostports=HostPorts(net),
         )
         self._containers = ContainerOps(self._world, programs or {}, randoms.stream("cri_fake.processes"))
         self._sandboxes = SandboxOps(
@@ -194,12 +196,20 @@ class FakeRuntime:
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._containers.adopt(nursery)
         self._nursery = nursery
+        self._stack.callback(self._world.hostports.close_all)
+        for sandbox in self._world.sandboxes.values:
+            self._open_again(sandbox)
         self._stack.callback(self._containers.adopt, None)
         self._stack.callback(self._streams.close)
         self._stack.callback(nursery.cancel_scope.cancel)
         if self._state is not None:
             nursery.start_soon(self._state.keep_up)
         return self
+
+    def _open_again(self, sandbox: Sandbox) -> None:
+        """Host ports of a sandbox that was found again; one that somebody else has by now stays closed."""
+        with suppress(Refused):
+            self._world.hostports.open(sandbox)
 
     async def __aexit__(
         self,

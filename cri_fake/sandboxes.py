@@ -104,6 +104,7 @@ class SandboxOps:
             return existing
         try:
             sandbox = await self._build(sandbox_id, name, config, handler)
+            world.hostports.open(sandbox)
         except BaseException:
             world.ipam.release(sandbox_id, now_seconds=world.clock.elapsed_seconds())
             world.sandbox_names.release(name)
@@ -177,6 +178,7 @@ class SandboxOps:
         await world.spend(total * 0.5)
         current = world.sandboxes.get(sandbox.id)
         if current is not None and current.phase is Phase.DEAD:
+            world.hostports.close(sandbox.id)
             world.ipam.release(sandbox.id, now_seconds=world.clock.elapsed_seconds())
             self._change(sandbox.id, Event.CLOSED)
 
@@ -235,6 +237,7 @@ class SandboxOps:
         for container in world.containers_of(sandbox_id):
             world.remove_container(container)
             world.container_names.release(container.reserved_name)
+        world.hostports.close(sandbox_id)
         world.ipam.release(sandbox_id, now_seconds=world.clock.elapsed_seconds())
         world.sandboxes.remove(sandbox_id)
         world.sandbox_names.release(sandbox.reserved_name)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+from cri_fake.checkpoints import checkpoint
 from cri_fake.containers import ContainerOps
 from cri_fake.execs import ExecOps
 from cri_fake.info import runtime_info
@@ -9,8 +10,7 @@ from cri_fake.lists import Reader
 from cri_fake.metrics import metric_descriptors
 from cri_fake.sandboxes import SandboxOps
 from cri_fake.selecting import batches
-from cri_fake.store.containers import WireState
-from cri_fake.store.faults import Kind, Refused
+from cri_fake.store.faults import Refused
 from cri_fake.streams import StreamOps
 from cri_fake.world import World
 from k8s_proto import runtime_v1_pb2 as cri
@@ -236,11 +236,8 @@ class RuntimeService(RuntimeServiceHandler):
         self, request: cri.CheckpointContainerRequest, call: Call
     ) -> cri.CheckpointContainerResponse:
         with answering(self.up):
-            container = self._containers.find(request.container_id)
-            if container.state is not WireState.RUNNING:
-                text = f"container {container.id} is not running: it is CONTAINER_{container.state}"
-                raise Refused(Kind.UNKNOWN, text)
-            raise Refused(Kind.UNIMPLEMENTED, "checkpointing needs a real kernel: method not implemented")
+            await checkpoint(self._world, self._containers, request.container_id, request.location)
+            return cri.CheckpointContainerResponse()
 
     # Exec, attach, port-forward ----------------------------------------------------------------------------
 

@@ -35,6 +35,10 @@ from trio_grpc import UnixServer
 __all__ = ["CannotServe", "ServeOptions", "behaviours_from", "serve_until_interrupted"]
 
 
+MAX_STREAMS = 256
+"""Streams that are open at a time, of all clients together; each takes a thread."""
+
+
 class CannotServe(Exception):
     """Raised when what was asked for cannot be served; the text says what to do."""
 
@@ -188,7 +192,9 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
                 except CannotKeep as problem:
                     raise CannotServe(f"--state: {problem}") from None
                 async with runtime:
-                    await nursery.start(runtime.serve, lambda: UnixServer(options.socket))
+                    await nursery.start(
+                        runtime.serve, lambda: UnixServer(options.socket, max_streams=MAX_STREAMS)
+                    )
                     desk = Desk(runtime, draw)
                     await nursery.start(serve_control, control, desk)
                     nursery.start_soon(play, told.script, desk, clock.sleep_until, say)

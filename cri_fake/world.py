@@ -10,6 +10,7 @@ from cri_fake.behaviours import Behaviours
 from cri_fake.catalogue import Catalogue
 from cri_fake.disk import Disk
 from cri_fake.events import EventHub, EventType, PodEvent
+from cri_fake.hostports import HostPorts
 from cri_fake.latency import Latency
 from cri_fake.network import Ipam
 from cri_fake.observe import Observer
@@ -59,6 +60,7 @@ class World:
     host_ip: str
     moved: Callable[[str, str, str], object]
     """Told of each step of a sandbox or container: table, states before and after, the same if refused."""
+    hostports: HostPorts
     sandboxes: Store[Sandbox] = field(factory=lambda: Store[Sandbox]())
     containers: Store[Container] = field(factory=lambda: Store[Container]())
     images: ImageStore = field(factory=ImageStore)

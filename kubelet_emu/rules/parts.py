@@ -99,5 +99,6 @@ RUNTIME: Mapping[str, str] = {
     "CRI-132": "A sandbox's usage covers its network and all its containers.",
     "CRI-153": "A user namespace needs one full mapping of users and groups, and none without a namespace.",
     "CRI-154": "An image can be mounted as a read-only volume.",
+    "CRI-155": "A checkpoint is written to the file that was asked for, and the container runs on.",
     "CRI-201": "Every ready sandbox of the pod network has one address that no other has, and keeps it.",
 }

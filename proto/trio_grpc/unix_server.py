@@ -35,6 +35,10 @@ __all__ = ["MAX_UNARY_CALLS", "UnixServer"]
 MAX_UNARY_CALLS = 192
 """How many unary calls a server answers at a time; one more is refused with RESOURCE_EXHAUSTED."""
 
+MAX_DETAILS_BYTES = 6000
+"""The longest text of an error, as escaped in its header; grpcio takes no headers over 8 KiB for sure."""
+
+_ESCAPED_BYTES_MAX = 12
 _STOP_GRACE_SECONDS = 0.5
 _STOP_WAIT_SECONDS = 5.0
 """Real seconds: for grpcio to deliver the last answers, and for it to end altogether."""
@@ -342,7 +346,20 @@ class _StreamThreads:
 def _abort(context: Any, error: StatusError) -> Any:
     """End the call with an error. Does not return: grpcio ends a handler by an exception of its own."""
     codes = {code.value[0]: code for code in grpcio().StatusCode}
-    context.abort(codes[int(error.code)], error.details)
+    context.abort(codes[int(error.code)], _fitting(error.details))
+
+
+def _fitting(details: str) -> str:
+    """The text, or as much of it as a header carries: over its limit the peer would get another error."""
+    if len(details) * _ESCAPED_BYTES_MAX <= MAX_DETAILS_BYTES:
+        return details
+    room = MAX_DETAILS_BYTES
+    for at, character in enumerate(details):
+        data = character.encode("utf-8", "replace")
+        room -= 1 if b" " <= data <= b"~" and data != b"%" else 3 * len(data)
+        if room < 0:
+            return details[:at] + "..."
+    return details
 
 
 def _generic_handler(server: UnixServer) -> Any:

@@ -32,7 +32,8 @@ def _class(descriptor):
 
 
 class Client:
-    """``client.Version()``, ``client.RunPodSandbox(config=…)``: the fields of the request by name.
+    """``client.Version()``, ``client.RunPodSandbox(config=…)``: the fields of the request by name;
+    ``deadline`` is the call's own, in seconds.
 
     ``called`` counts the answers by method and code.
     """
@@ -62,13 +63,13 @@ class Client:
         if name not in METHODS:
             raise AttributeError(name)
 
-        def call(timeout=LIMIT_SECONDS, **fields):
+        def call(deadline=LIMIT_SECONDS, **fields):
             request = _class(METHODS[name][1].input_type)(**fields)
-            return self.call(name, request, timeout)
+            return self.call(name, request, deadline)
 
         return call
 
-    def call(self, name, request, timeout=LIMIT_SECONDS):
+    def call(self, name, request, deadline=LIMIT_SECONDS):
         """Call with a whole request; a stream is given as grpcio's own iterator."""
         path, method = METHODS[name]
         stub = self._stubs.get(name)
@@ -80,7 +81,7 @@ class Client:
                 response_deserializer=_class(method.output_type).FromString,
             )
         try:
-            reply = stub(request, timeout=timeout, wait_for_ready=True)
+            reply = stub(request, timeout=deadline, wait_for_ready=True)
         except grpc.RpcError as error:
             self._count(name, error.code().name)
             raise
@@ -91,10 +92,10 @@ class Client:
         with self._lock:
             self.called[name, code] = self.called.get((name, code), 0) + 1
 
-    def refused(self, name, timeout=LIMIT_SECONDS, **fields):
+    def refused(self, name, deadline=LIMIT_SECONDS, **fields):
         """Code and text of a call that has to fail."""
         try:
-            reply = getattr(self, name)(timeout=timeout, **fields)
+            reply = getattr(self, name)(deadline=deadline, **fields)
             if METHODS[name][1].server_streaming:
                 list(reply)
         except grpc.RpcError as error:

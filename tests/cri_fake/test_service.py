@@ -68,12 +68,6 @@ def test_update_runtime_config_is_for_new_sandboxes_CRI_106(drive):
     ("call", "code", "text"),
     [
         pytest.param(
-            lambda rig, c: rig.cri.CheckpointContainer(cri.CheckpointContainerRequest(container_id=c)),
-            "UNIMPLEMENTED",
-            "checkpointing",
-            id="CRI-155-checkpoint",
-        ),
-        pytest.param(
             lambda rig, c: rig.cri.Exec(cri.ExecRequest(container_id=c)),
             "INVALID_ARGUMENT",
             "one of stdin, stdout, or stderr must be set",
