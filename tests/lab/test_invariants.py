@@ -636,7 +636,7 @@ def test_devices_of_a_pod_that_admission_refused_are_free():
             "k": "decision",
             "machine": "devicemanager",
             "pod": pod,
-            "inputs": {"resource": "r"},
+            "inputs": {"container": "c", "resource": "r"},
             "outcome": {"devices": ["d"]},
         }
 
