@@ -49,7 +49,10 @@ class ResetComplete(Invariant):
 class RestartsCounted(Invariant):
     name = "restarts-counted"
     rules = ("RST-145", "RST-178", "RST-185")
-    text = "A container seen with another instance in the same sandbox has a higher restart count."
+    text = (
+        "A container seen with another instance has a higher restart count; init containers at least as "
+        "long as the pod has its first sandbox."
+    )
     steps = (StepKind.SNAPSHOT,)
 
     def __init__(self) -> None:
@@ -63,9 +66,9 @@ class RestartsCounted(Invariant):
             if instance is None or shown["state"] == "waiting":
                 continue
             before, count = seen.get(name, (instance, 0))
-            # In a new sandbox a plain init container has neither instance nor log to count from (RST-186).
-            same = before is instance or before.sandbox != instance.sandbox
-            if not same and shown["restartCount"] <= count:
+            # Init containers lose instances and logs with their sandbox, and count anew then (RST-186).
+            counts = step.pod.kind(name) == "regular" or len(step.pod.sandboxes) < 2
+            if before is not instance and counts and shown["restartCount"] <= count:
                 change = f"restartCount of {name} went from {count} to {shown['restartCount']}"
                 yield f"{instance.label} came after {before.label}, and {change}"
             seen[name] = instance, shown["restartCount"]
