@@ -37,23 +37,30 @@ PRELOADED: tuple[str, ...] = (
 _PATH = (("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),)
 _BUSYBOX = ImageConfig(command=("sh",), environment=_PATH, emulated=True)
 _PAUSE = ImageConfig(entrypoint=("/pause",), environment=_PATH, user="65535:65535", emulated=True)
+_NGINX = ImageConfig(
+    entrypoint=("/docker-entrypoint.sh",),
+    command=("nginx", "-g", "daemon off;"),
+    environment=_PATH,
+    stop_signal="SIGQUIT",
+    contents="nginx",
+)
 _SHELL = ImageConfig(command=("/bin/sh",), environment=_PATH)
 _BASH = ImageConfig(command=("bash",), environment=_PATH)
 _PYTHON = ImageConfig(command=("python3",), environment=_PATH)
 _OPAQUE = ImageConfig(entrypoint=("/entrypoint",), environment=_PATH)
 
 _CONFIGS: Mapping[str, ImageConfig] = {
-    "agnhost": ImageConfig(entrypoint=("/agnhost",), command=("pause",), environment=_PATH),
+    "agnhost": ImageConfig(
+        entrypoint=("/agnhost",), command=("pause",), environment=_PATH, contents="agnhost"
+    ),
     "alpine": _SHELL,
     "busybox": _BUSYBOX,
     "debian": _BASH,
-    "httpd": ImageConfig(command=("httpd-foreground",), environment=_PATH, stop_signal="SIGWINCH"),
-    "nginx": ImageConfig(
-        entrypoint=("/docker-entrypoint.sh",),
-        command=("nginx", "-g", "daemon off;"),
-        environment=_PATH,
-        stop_signal="SIGQUIT",
+    "hostnet-nginx-amd64": evolve(_NGINX, environment=(*_PATH, ("NGINX_PORT", "12003"))),
+    "httpd": ImageConfig(
+        command=("httpd-foreground",), environment=_PATH, stop_signal="SIGWINCH", contents="httpd"
     ),
+    "nginx": _NGINX,
     "pause": _PAUSE,
     "python": _PYTHON,
     "redis": ImageConfig(

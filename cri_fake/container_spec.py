@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from cri_fake.catalogue import volume_files
 from cri_fake.process import ContainerFiles, Mount
-from cri_fake.process.images import busybox_tree, executable, scratch_tree
+from cri_fake.process.images import executable, image_tree
+from cri_fake.process.layer import FileNode, Folder
 from cri_fake.signals import SIGTERM, kernel_signal, signal_by_name
 from cri_fake.store.containers import Container, WireState
 from cri_fake.store.faults import Kind, Refused
@@ -22,6 +23,7 @@ __all__ = [
     "has_own_pid_namespace",
     "merged_resources",
     "resolve_argv",
+    "resolve_groups",
     "resolve_stop_signal",
     "resolve_user",
 ]
@@ -156,6 +158,33 @@ def resolve_user(config: cri.ContainerConfig, image: Image) -> tuple[int, int]:
     return uid, gid
 
 
+def resolve_groups(config: cri.ContainerConfig, image: Image, uid: int, gid: int) -> tuple[int, ...]:
+    """The groups of the main process: its own first, then those of the image's /etc/group that the user is
+    in, unless the policy is Strict, then the supplemental ones.
+    """
+    security = config.linux.security_context
+    groups = [gid]
+    if security.supplemental_groups_policy == cri.Merge:
+        groups += _member_of(image.config.contents, uid)
+    groups += (int(group) for group in security.supplemental_groups)
+    return tuple(dict.fromkeys(groups))
+
+
+def _member_of(contents: str, uid: int) -> list[int]:
+    """The groups that list the user of that number as a member."""
+    users = [line.split(":") for line in _table(contents, "passwd")]
+    name = next((entry[0] for entry in users if len(entry) > 2 and entry[2] == str(uid)), "")
+    groups = [line.split(":") for line in _table(contents, "group")]
+    return [int(entry[2]) for entry in groups if len(entry) > 3 and name in filter(None, entry[3].split(","))]
+
+
+def _table(contents: str, name: str) -> list[str]:
+    """The lines of a file in the image's /etc."""
+    folder = image_tree(contents).entries.get("etc")
+    found = folder.entries.get(name) if isinstance(folder, Folder) else None
+    return bytes(found.data).decode().splitlines() if isinstance(found, FileNode) else []
+
+
 def _by_name(name: str) -> tuple[int, int]:
     known = _KNOWN_USERS.get(name)
     if known is None:
@@ -201,7 +230,7 @@ def container_files(world: World, sandbox: Sandbox, container: Container, image:
         mounts=mounts,
         image_files=content,
         readonly_root=readonly,
-        image=scratch_tree() if pause else busybox_tree(),
+        image=image_tree("scratch" if pause else image.config.contents),
         now_ns=world.clock.now_ns,
     )
 

@@ -16,6 +16,7 @@ from cri_fake.container_spec import (
     has_own_pid_namespace,
     merged_resources,
     resolve_argv,
+    resolve_groups,
     resolve_stop_signal,
     resolve_user,
 )
@@ -159,6 +160,7 @@ class ContainerOps:
             resources=resources if config.linux.HasField("resources") else None,
             uid=uid,
             gid=gid,
+            groups=resolve_groups(config, image, uid, gid),
             created_at_ns=world.unique_now_ns(),
         )
 
@@ -270,6 +272,8 @@ class ContainerOps:
             pod_ip=sandbox.ips[0] if sandbox.ips else world.host_ip,
             programs=programs,
             own_pid_namespace=has_own_pid_namespace(container.config),
+            user=(container.uid, container.gid),
+            groups=container.groups,
         )
         argv = resolve_argv(container.config, image)
         if behaviour.program is not None:

@@ -186,7 +186,7 @@ def container_status(container: Container, image: Image | None, profile: Profile
     if profile.supplemental_groups_policy:
         status.user.linux.uid = container.uid
         status.user.linux.gid = container.gid
-        status.user.linux.supplemental_groups.append(container.gid)
+        status.user.linux.supplemental_groups.extend(container.groups)
     if profile.reports_stop_signal:
         status.stop_signal = cri.Signal.ValueType(cri_signal(container.stop_signal))
     return status

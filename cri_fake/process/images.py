@@ -4,12 +4,12 @@ An executable is a file whose content names a program: ``executable("sleep")``. 
 removed and put into a volume like any file, and runs whatever ``Programs`` has under that name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from cri_fake.process.layer import Device, FileNode, Folder, Link
 
-__all__ = ["BUSYBOX_APPLETS", "busybox_tree", "executable", "program_in", "scratch_tree"]
+__all__ = ["BUSYBOX_APPLETS", "busybox_tree", "executable", "image_tree", "program_in", "scratch_tree"]
 
 _MAGIC = b"\x7fELF\x02\x01\x01\0emulated:"
 _IMAGE_MTIME_NS = 1_700_000_000_000_000_000
@@ -20,8 +20,8 @@ egrep env expand expr factor false fgrep find fold free getopt grep groups head 
 ip kill killall less link ln logname ls md5sum mkdir mkfifo mknod mktemp more mount mv nc netstat nl nohup
 nproc nslookup od paste pgrep pidof ping pkill printenv printf ps pwd readlink realpath renice rev rm
 rmdir sed seq setsid sh sha1sum sha256sum sha512sum shuf sleep sort split stat stty sync tac tail tar tee
-telnet test time timeout top touch tr true truncate tty umount uname uniq unlink uptime usleep vi wc wget
-which who whoami xargs xxd yes
+telnet test time timeout top touch tr true truncate tty umount uname unexpand uniq unlink uptime usleep vi wc
+wget which who whoami xargs xxd yes
 """
 BUSYBOX_APPLETS: tuple[str, ...] = tuple(_NAMES.split())
 
@@ -103,3 +103,52 @@ def _tree(applets: Iterable[str]) -> Folder:
 def busybox_tree() -> Folder:
     """The busybox image: its applets in /bin, /etc/passwd and the usual empty folders."""
     return _tree(BUSYBOX_APPLETS)
+
+
+_NGINX_PAGE = """<!DOCTYPE html>
+<html>
+<head>
+<title>Welcome to nginx!</title>
+</head>
+<body>
+<h1>Welcome to nginx!</h1>
+<p>If you see this page, the nginx web server is successfully installed and
+working. Further configuration is required.</p>
+</body>
+</html>
+"""
+_HTTPD_PAGE = "<html><body><h1>It works!</h1></body></html>\n"
+_WEB_USERS = ("nginx:x:101:101:nginx:/nonexistent:/bin/false\n", "nginx:x:101:\n")
+
+_CONTENTS: Mapping[str, Mapping[str, bytes]] = {
+    "agnhost": {"/agnhost": executable("agnhost")},
+    "nginx": {
+        "/docker-entrypoint.sh": executable("docker-entrypoint"),
+        "/usr/sbin/nginx": executable("nginx"),
+        "/usr/share/nginx/html/index.html": _NGINX_PAGE.encode(),
+        "/etc/nginx/nginx.conf": b"events {}\nhttp {}\n",
+        "/etc/passwd": (_PASSWD + _WEB_USERS[0]).encode(),
+        "/etc/group": (_GROUP + _WEB_USERS[1]).encode(),
+    },
+    "httpd": {
+        "/usr/local/bin/httpd-foreground": executable("httpd-foreground"),
+        "/usr/local/apache2/htdocs/index.html": _HTTPD_PAGE.encode(),
+    },
+}
+"""What images have besides busybox' applets, by the name of their content."""
+
+
+@cache
+def image_tree(contents: str) -> Folder:
+    """The file system of an image: ``scratch``, ``agnhost``, ``nginx``, ``httpd``; else busybox'."""
+    if contents == "scratch":
+        return scratch_tree()
+    if contents not in _CONTENTS:
+        return busybox_tree()
+    root = _tree(BUSYBOX_APPLETS)
+    for path, data in _CONTENTS[contents].items():
+        folder, _, name = path.strip("/").rpartition("/")
+        place = _folder(root, folder) if folder else root
+        mode = 0o755 if program_in(data) else 0o644
+        place.entries[name] = FileNode(data, mode, _IMAGE_MTIME_NS, frozen=True)
+    return root

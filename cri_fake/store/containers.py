@@ -212,6 +212,8 @@ class Container:
     resources: "cri.LinuxContainerResources | None" = None
     uid: int = 0
     gid: int = 0
+    groups: tuple[int, ...] = (0,)
+    """All groups of the main process, its own first."""
     created_at_ns: int
     started_at_ns: int = 0
     finished_at_ns: int = 0

@@ -42,7 +42,8 @@ class ImageConfig:
     """What an image brings besides its files. ``stop_signal`` is a name such as ``SIGQUIT``, empty for none.
 
     ``emulated`` says that the programs of the image are known: a command that is not among them fails to
-    start. In other images an unknown command is an opaque process.
+    start. In other images an unknown command is an opaque process. ``contents`` names the files it has
+    (``process.images.image_tree``); most have busybox' applets.
     """
 
     entrypoint: tuple[str, ...] = ()
@@ -52,6 +53,7 @@ class ImageConfig:
     user: str = ""
     stop_signal: str = ""
     emulated: bool = False
+    contents: str = "busybox"
 
 
 @frozen(kw_only=True)

@@ -303,10 +303,13 @@ async def _spdy_channels(
 
 
 async def _leave(session: SpdySession, stream: trio.abc.HalfCloseableStream) -> None:
-    """Say goodbye and let the client read what was sent before the connection is closed."""
+    """Say goodbye and let the client leave first: one that is cut off loses what it has not read yet."""
+    session.end_all()
     session.connection.go_away()
     with trio.move_on_after(LINGER_SECONDS):
         await session.flush()
+        await session.closed.wait()
+    with trio.move_on_after(LINGER_SECONDS):
         try:
             await stream.send_eof()
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):

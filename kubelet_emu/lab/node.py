@@ -49,7 +49,7 @@ from kubelet_emu.trace.schema import Record, Trace
 from kubelet_emu.volumes.plan import memory_volumes
 from node_host.clock import DEFAULT_EPOCH_NS, NodeClock
 from node_host.files import DiskFiles, Files, MemoryFiles
-from node_host.net import LoopbackNet, MemoryNet, Net
+from node_host.net import MemoryNet, Net, PodNet
 from node_host.randoms import Randoms, new_uid
 from trio_grpc import Channel, MemoryChannel, MemoryServer, StatusError, UnixChannel, UnixServer
 from trio_grpc.services.runtime_v1 import RuntimeServiceClient
@@ -191,7 +191,7 @@ class Node:
         self._nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(self._nursery.cancel_scope.cancel)
         real_network = options.real_network or bool(options.cri_endpoint)
-        self.net: Net = LoopbackNet(self._nursery) if real_network else MemoryNet(self._nursery)
+        self.net: Net = PodNet(self._nursery) if real_network else MemoryNet(self._nursery)
         self.calls = CallRecorder(self.recorder)
         self.runtime: FakeRuntime | None = None
         await self._connect(options)

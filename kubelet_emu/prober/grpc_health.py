@@ -13,11 +13,11 @@ from attrs import define, field
 
 from k8s_proto import health_v1_pb2 as health
 from kubelet_emu.kuberuntime.gotext import go_duration, go_quote
-from kubelet_emu.prober import http2
 from kubelet_emu.prober.dial import DialError, dial
-from kubelet_emu.prober.http2 import Frame, FrameType, Http2Error
 from kubelet_emu.prober.runner import USER_AGENT, HandlerResult
 from kubelet_emu.prober.targets import join_host_port
+from node_host import http2
+from node_host.http2 import Frame, FrameType, Http2Error
 from node_host.net import Net
 from trio_grpc.codes import Code, StatusError
 

@@ -186,6 +186,11 @@ class SpdySession:
         self.wake_writer()
         return stream
 
+    def end_all(self) -> None:
+        """Send nothing more on any stream."""
+        for stream in list(self._streams.values()):
+            stream.end()
+
     async def ping(self) -> bool:
         """Send a ping and wait for it; False if the connection ended first."""
         number = self.connection.ping()

@@ -98,9 +98,11 @@ class WebSocketServer:
                         if event.message_finished:
                             size = 0
                     elif isinstance(event, CloseConnection):
+                        if self._machine.state is not ConnectionState.REMOTE_CLOSING:
+                            await self.close(event.code)  # it broke the protocol
+                            return
                         async with self._send_lock:
-                            if self._machine.state is ConnectionState.REMOTE_CLOSING:
-                                await self._transport.send_all(self._machine.send(event.response()))
+                            await self._transport.send_all(self._machine.send(event.response()))
                         return
                 if self._machine.state is ConnectionState.CLOSED:
                     return

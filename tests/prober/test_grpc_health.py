@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """gRPC health probes: HTTP/2 against examples of RFC 7541, a scripted server in memory, and a real one."""
 
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,7 @@ import trio
 
 from k8s_proto import health_v1_pb2 as health
 from kubelet_emu.prober.grpc_health import PATH, NetGrpcHealth
-from kubelet_emu.prober.http2 import (
+from node_host.http2 import (
     PREFACE,
     Frame,
     FrameReader,

@@ -36,6 +36,11 @@ _BY_MODULE = {
     "applets.find": "find xargs",
     "applets.sed": "sed",
     "applets.awk": "awk",
+    "applets.columns": "expand unexpand factor xxd",
+    "applets.archive": "tar",
+    "applets.system": "top netstat ip who umount renice",
+    "servers.agnhost": "agnhost",
+    "servers.pages": "nginx httpd-foreground=httpd_foreground docker-entrypoint=docker_entrypoint",
 }
 
 MODULES: dict[str, str] = {}

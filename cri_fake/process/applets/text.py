@@ -341,7 +341,9 @@ async def paste(proc: Proc) -> int:
         longest = max((len(column) for column in columns), default=0)
         columns = [[column[row] for column in columns if row < len(column)] for row in range(longest)]
     for row in columns:
-        text = row[0] if row else ""
+        if not row:
+            continue
+        text = row[0]
         for index, cell in enumerate(row[1:]):
             text += delimiters[index % len(delimiters)] + cell
         await proc.write(f"{text}\n")

@@ -1,3 +1,4 @@
+# pyright: basic
 """A SPDY/3.1 client of h11, zlib and struct, which shares nothing with the server but the dictionary.
 
 It behaves as the clients of Kubernetes do: it ignores windows unless told to keep them.

@@ -1,3 +1,4 @@
+# pyright: basic
 """Exec, attach and port-forward over SPDY/3.1, asked by a client of the tests' own, in virtual time."""
 
 import hashlib

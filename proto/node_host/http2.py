@@ -1,4 +1,4 @@
-"""As much of HTTP/2 and HPACK as one unary gRPC call of a client needs (pure).
+"""As much of HTTP/2 and HPACK as one unary gRPC call needs, on either side (pure).
 
 The client announces a header table of size 0, so servers send no dynamic entries. Decoding keeps ``:status``
 and literal fields; other entries of the static table carry nothing that a gRPC status needs and are passed
@@ -47,6 +47,9 @@ _HUFFMAN_SYMBOLS: Final[Mapping[int, str]] = {
 _STATUS_VALUES: Final = ("200", "204", "206", "304", "400", "404", "500")
 _FIRST_STATUS: Final = 8
 """Index of ``:status: 200`` in the static table; the others follow."""
+
+_STATIC_NAMES: Final[Mapping[int, str]] = {4: ":path", 5: ":path"} | dict.fromkeys(range(8, 15), ":status")
+"""Names of the static table that are kept where a value is given with them."""
 
 
 class FrameType:
@@ -183,7 +186,11 @@ class _Block:
 
 
 def decode_fields(data: bytes) -> list[tuple[str, str]]:
-    """Fields of a header block: ``:status`` and literals with a literal name; raises ``Http2Error``."""
+    """Fields of a header block: ``:status``, ``:path`` and literals with a literal name.
+
+    Raises:
+        Http2Error: the block cannot be read.
+    """
     block = _Block(data)
     fields: list[tuple[str, str]] = []
     while block.place < len(data):
@@ -197,7 +204,7 @@ def decode_fields(data: bytes) -> list[tuple[str, str]]:
             block.integer(first, 5)
             continue
         index = block.integer(first, 6 if first & 0x40 else 4)
-        name = block.text() if index == 0 else ":status" if 0 <= index - _FIRST_STATUS < 7 else ""
+        name = block.text() if index == 0 else _STATIC_NAMES.get(index, "")
         value = block.text()
         if name:
             fields.append((name, value))
