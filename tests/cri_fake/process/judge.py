@@ -1,4 +1,3 @@
-# pyright: basic
 """The judge of the shell: random scripts, run here and by the real busybox ash.
 
     python tests/cri_fake/process/judge.py [--scripts N] [--seed S] [--busybox PATH] [--show N]
@@ -16,6 +15,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -222,9 +222,9 @@ class Script:
             "grep -w fig", "grep -F .", "awk '{print $2, $1}'", "awk 'NR==2'", "awk '{s+=$2} END {print s}'",
             "awk -F: '{print NF}'", "awk '/a/ {n++} END {print n+0}'", "awk '{print length($0)}'", "awk '{$1=\"x\"; print}'",
             "awk 'BEGIN{OFS=\"-\"} {print $1,$2}'", "awk '{printf \"%s|%d\\n\", $1, $2}'", "awk '{print toupper(substr($0,2,3))}'",
-            "rev", "tac", "nl", "cat -n", "fold -w 4", "paste -s -d,", "xargs echo", "xargs -n 1 echo x", "tee copy.out",
+            "rev", "tac", "nl", "cat -n", "fold -w 4", "paste -s -d,", "xargs echo", "xargs -n 1 echo x", "tee .copy",
             "while read -r x y; do echo \"$y-$x\"; done", "while read x; do [ \"$x\" ] && echo \"[$x]\"; done", "od -c", "md5sum", "expand",
-            "(read -r x; echo first $x; cat)", "{ cat; echo end; }", "cat > piped; cat piped", "base64", "shuf | sort",
+            "(read -r x; echo first $x; cat)", "{ cat; echo end; }", "cat > .piped; cat .piped", "base64", "shuf | sort",
         )  # fmt: skip
 
     def builtin(self) -> str:
@@ -440,7 +440,7 @@ def judge(seeds: range, *, busybox: str, show: int = 3, say=print) -> tuple[int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Judges the shell by busybox ash.")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scripts", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--busybox", default=shutil.which("busybox"))
@@ -448,6 +448,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.busybox:
         parser.error("there is no busybox on the PATH: give --busybox")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where this runs in the background
     seeds = range(options.seed, options.seed + options.scripts)
     wrong, hung = judge(seeds, busybox=str(Path(options.busybox).absolute()), show=options.show)
     print(
