@@ -94,3 +94,11 @@ def test_a_pod_that_restarts_for_ever_does_not_keep_a_run_going():
     outcome = run_case(Case(documents=({"apiVersion": "v1", "kind": "Pod", **pod},), duration_seconds=5))
     assert outcome.ok
     assert outcome.simulated_seconds < 20
+
+
+def test_a_count_from_the_sandbox_before_is_overtaken_and_not_fallen_behind():
+    init = shell("i", "sleep 1; exit 1")
+    spec = {"initContainers": [init], "containers": [shell("m", "sleep 100")]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    case = Case(documents=(pod,), plan=steps(["@3.25s kill-sandbox a"]), seed=1, duration_seconds=30.0)
+    assert run_case(case).verdict == "ok"
