@@ -18,6 +18,7 @@ class BreakLoop(Exception):
     def __init__(self, levels: int) -> None:
         super().__init__(levels)
         self.levels = levels
+        self.status = 0
 
 
 class ContinueLoop(BreakLoop):

@@ -260,7 +260,7 @@ class Shell:
                         return status
                     status = await self.execute(command.body)
                 except BreakLoop as jump:
-                    status = 0
+                    status = jump.status
                     if not self._stays(jump):
                         return status
         finally:
@@ -269,7 +269,9 @@ class Shell:
     def _stays(self, jump: BreakLoop) -> bool:
         """Whether a jump continues this loop; raises it again when it is meant for one further out."""
         if jump.levels > 1 and self.loops > 1:
-            raise type(jump)(jump.levels - 1)
+            further = type(jump)(jump.levels - 1)
+            further.status = jump.status
+            raise further
         return isinstance(jump, ContinueLoop)
 
     async def _for(self, command: For) -> int:
@@ -287,7 +289,7 @@ class Shell:
                 try:
                     status = await self.execute(command.body)
                 except BreakLoop as jump:
-                    status = 0
+                    status = jump.status
                     if not self._stays(jump):
                         return status
         finally:
@@ -354,7 +356,11 @@ class Shell:
     async def _pipeline(self, command: Pipeline) -> int:
         self.line = command.line
         if len(command.commands) == 1:
-            self.status = 0 if not await self._test(command.commands[0]) else 1
+            try:
+                self.status = 0 if not await self._test(command.commands[0]) else 1
+            except BreakLoop as jump:  # the status is turned round on the way out, too
+                jump.status = int(jump.status == 0)
+                raise
             return self.status
         await self.proc.pay_fork()
         processes = self.children.start_pipeline(command, foreground=True)
@@ -490,10 +496,9 @@ class Shell:
                 self.redirector.undo(saved)
 
     async def call(self, body: Command, words: list[str]) -> int:
-        """Call a function."""
+        """Call a function. As in busybox, ``break`` and ``continue`` in it reach loops around the call."""
         state = self.state
         outer, state.positional = state.positional, words[1:]
-        outer_loops, self.loops = self.loops, 0
         offset = state.getopts_offset
         state.scopes.append({})
         self.calls += 1
@@ -506,7 +511,6 @@ class Shell:
             state.leave_scope()
             state.positional = outer
             state.getopts_offset = offset
-            self.loops = outer_loops
 
     async def _run_external(self, command: Simple, words: list[str], *, last: bool) -> int:
         assignments = await self._assignments(command)
