@@ -354,16 +354,37 @@ async def paste(proc: Proc) -> int:
 async def fold(proc: Proc) -> int:
     options = options_of(proc, "w:sb")
     width = max(parse_number(options.value("w", "80")), 1)
-    lines, code = await _all_lines(proc, options.operands)
-    for line in lines:
-        while len(line) > width:
-            at = width
-            if "s" in options and " " in line[:width]:
-                at = line.rindex(" ", 0, width) + 1
-            await proc.write(f"{line[:at]}\n")
-            line = line[at:]
-        await proc.write(f"{line}\n")
+    code = 0
+    for _, data in await inputs(proc, options.operands):
+        code = code or int(data is None)
+        for line in _with_ends(decode(data or b"")):
+            text = line.removesuffix("\n")
+            pieces = _folded(text, width, at_spaces="s" in options, by_bytes="b" in options)
+            await proc.write("\n".join(pieces) + line[len(text) :])
     return code
+
+
+def _with_ends(text: str) -> list[str]:
+    """The lines with their ends; the last may have none."""
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def _folded(line: str, width: int, *, at_spaces: bool, by_bytes: bool) -> list[str]:
+    """The pieces of a line that are as wide as allowed; a tab reaches to the next multiple of eight."""
+    pieces: list[str] = []
+    piece, column = "", 0
+    for char in line:
+        wide = 8 - column % 8 if char == "\t" and not by_bytes else 1
+        if piece and column + wide > width:
+            at = piece.rfind(" ") + 1 if at_spaces and " " in piece else len(piece)
+            pieces.append(piece[:at])
+            piece = piece[at:]
+            column = len(piece)
+            wide = 8 - column % 8 if char == "\t" and not by_bytes else 1
+        piece += char
+        column += wide
+    return [*pieces, piece]
 
 
 @applet
