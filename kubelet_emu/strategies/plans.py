@@ -43,9 +43,8 @@ _METHODS = weighted(
 )
 _DEVICE_METHODS = one_of(("Allocate", "PreStartContainer", "GetPreferredAllocation", "Register"))
 _TRIGGER_METHODS = one_of(("StartContainer ", "CreateContainer ", "StopContainer ", "RunPodSandbox ", ""))
-_CODES = one_of(
-    ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "NOT_FOUND", "INTERNAL", "RESOURCE_EXHAUSTED")
-)
+# Not NOT_FOUND: it says that something is gone, and a peer that lies about that is no fault to be survived.
+_CODES = one_of(("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "RESOURCE_EXHAUSTED"))
 _TIMES = weighted({"": 6, " x2": 2, " x3": 1, " x10": 1})
 _DELAYS = one_of(("1s", "500ms", "3s", "10s"))
 _AWAY = one_of(("2s", "5s", "15s"))

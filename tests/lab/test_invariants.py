@@ -652,3 +652,9 @@ def test_devices_of_a_pod_that_admission_refused_are_free():
             for violation in monitor.feed({"t": 0.0, "seq": seq, **record})
         ]
         assert told == found
+
+
+def test_an_instance_whose_creation_seemed_to_fail_may_be_the_last_one():
+    story = Story().sandbox().start("main").exits("main", 1)
+    story.cri("CreateContainer", container="main#1", name="main", code="UNAVAILABLE")
+    assert story.remove("main").broken() == {}

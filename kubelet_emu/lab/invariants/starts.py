@@ -196,7 +196,7 @@ class ResetByTrigger(Invariant):
                 pod.triggered = True
             return
         ready = pod.sandbox is not None and pod.sandbox.ready
-        last = pod.latest.get(instance.container) is instance
+        last = pod.latest.get(instance.container) is instance and instance.container not in pod.perhaps_made
         regular = pod.kind(instance.container) == "regular"
         if regular and last and ready and not pod.going and not pod.triggered:
             yield f"{instance.label}, the last instance, was removed from a living pod without a trigger"

@@ -107,6 +107,8 @@ class PodFacts:
     triggered: bool = False
     """A restart of all containers was triggered and has not been carried out yet (RST-121)."""
     made: int = 0
+    perhaps_made: set[str] = field(factory=set[str])
+    """Containers with a call to create them that failed: an answer may be lost after all was done."""
     refused: bool = False
     """A kubelet has refused it."""
     started_blind: bool = False
@@ -303,6 +305,8 @@ class World:
         return self._exited(pod, instance, record, code, record.get("reason", ""))
 
     def _cri(self, record: Record) -> list[Step]:
+        if record.get("code") and record["m"] == "CreateContainer" and record.get("container"):
+            self._pod(record).perhaps_made.add(str(record["container"]).partition("#")[0])
         if record.get("code") and record["m"] in ("ListContainers", "ListPodSandbox"):
             self._lists_failed = True
         if record.get("code") and record["m"] == "RemoveContainer":
