@@ -19,6 +19,8 @@ STEPS_MAX: Mapping[str, int] = {"none": 1, "light": 2, "heavy": 4}
 """Most steps of a plan, by level of faults."""
 LAST_SECONDS = 32
 """Steps come at most so long after the start."""
+TOGETHER_SECONDS = 3
+"""What goes wrong together does so within that time."""
 BUSY_SECONDS = 8
 """Half of the steps come in the first seconds, which are the busiest ones."""
 
@@ -95,7 +97,7 @@ KINDS: Mapping[str, Kind] = {
     "image": Kind((2, 1, 1), lambda draw, of: f"image {draw(of.containers)} busybox:1.37"),
     "ephemeral": Kind((1, 1, 1), lambda draw, of: f"ephemeral {draw(of.pods)} debug"),
     "resize": Kind((1, 1, 1), lambda draw, of: f"resize {draw(of.containers)} cpu=200m"),
-    "remove": Kind((0, 2, 2), lambda draw, of: f"remove {draw(of.containers)}"),
+    "remove": Kind((0, 3, 3), lambda draw, of: f"remove {draw(of.containers)}"),
     "oom": Kind((0, 1, 1), lambda draw, of: f"oom {draw(of.containers)}"),
     "reboot": Kind((0, 3, 4), lambda draw, of: f"reboot node{draw(_LOSE)}", between=True),
     "crash runtime": Kind(
@@ -167,6 +169,11 @@ def _plans(
     @st.composite
     def plan(draw: Draw) -> tuple[Step, ...]:
         found = [draw(one) for _ in range(draw(counts))]
+        plugins = [step for step in found if step.text.startswith("crash plugin")]
+        if plugins and len(found) < STEPS_MAX[level] and chance(draw, 80):
+            # What takes a plugin down takes the kubelet down often, and the plugin comes back last.
+            soon = plugins[0].at_seconds + quarter_seconds(draw, 0, TOGETHER_SECONDS)
+            found.append(Step(at_seconds=soon, text="crash kubelet"))
         return tuple(sorted(found, key=lambda step: step.at_seconds))
 
     return plan()

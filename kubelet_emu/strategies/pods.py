@@ -97,7 +97,7 @@ def containers(
         made["command"] = ["sh", "-c", script]
         if VOLUME + "/" in script or chance(draw, chosen.volume):
             made["volumeMounts"] = [{"name": "v", "mountPath": VOLUME}]
-        _extras(draw, made, chosen)
+        _extras(draw, made, kind, chosen)
         return made
 
     return container()
@@ -138,10 +138,10 @@ def _watched(draw: Draw, made: dict[str, Any], kind: str, chosen: Focus) -> bool
     return probed
 
 
-def _extras(draw: Draw, made: dict[str, Any], chosen: Focus) -> None:
+def _extras(draw: Draw, made: dict[str, Any], kind: str, chosen: Focus) -> None:
     if chance(draw, chosen.config):
         made["envFrom"] = [{"configMapRef": {"name": CONFIG}}]
-    if chance(draw, chosen.devices):
+    if chance(draw, min(chosen.devices * (2 if kind == "init" else 1), 95)):  # they set devices up
         made["resources"] = {"limits": {RESOURCE: draw(one_of(("1", "1", "1", "2")))}}
     elif chance(draw, chosen.resources):
         made["resources"] = {"requests": {"cpu": "100m"}}

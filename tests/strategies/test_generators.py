@@ -3,6 +3,7 @@
 
 import json
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, find, given, settings
@@ -133,6 +134,7 @@ def test_a_case_shrinks_to_what_is_asked_for():
             and any("initContainers" in pod["spec"] for pod in case.pods)
         ),
         settings=settings(max_examples=2_000, database=None, suppress_health_check=list(HealthCheck)),
+        random=Random(0),
     )
     assert [str(step) for step in found.plan] == ["@0s crash kubelet"]
     assert len(found.pods) == 1
