@@ -1,6 +1,6 @@
 """How soon the fuzzer finds each known bug, and how small it makes what it finds.
 
-python bench/fuzz_bugs.py [--jobs 2] [--seed 0] [--faults light] [--write] [BUG ...]
+python bench/fuzz_bugs.py [--jobs 2] [--seed 0] [--faults light] [--shrink-seconds 90] [--write] [BUG ...]
 
 Prints the table; ``--write`` also puts its rows into docs/fuzzing.md, those of the bugs asked for.
 """
@@ -18,7 +18,7 @@ from attrs import evolve  # noqa: E402
 
 from kubelet_emu.bugs import BUGS, Bug, find_bug  # noqa: E402
 from kubelet_emu.fuzz.campaign import Campaign  # noqa: E402
-from kubelet_emu.fuzz.engine import judge, shrink  # noqa: E402
+from kubelet_emu.fuzz.engine import SHRINK_SECONDS, judge, shrink  # noqa: E402
 from kubelet_emu.fuzz.hunt import Limits, hunt  # noqa: E402
 from kubelet_emu.sim import Case  # noqa: E402
 
@@ -41,7 +41,7 @@ def row(bug: Bug, asked: argparse.Namespace) -> str:
     state = hunt(campaign, Limits(examples=asked.examples), jobs=asked.jobs)
     if state.found is None:
         return f"| `{bug.id}` | not in {state.tally.examples} | {state.seconds:.0f} | | | | |"
-    found = shrink(campaign, state.found)
+    found = shrink(campaign, state.found, seconds_max=asked.shrink_seconds)
     case, example = found.case, (found.example or 0) + 1
     _, broken = judge(evolve(case, bugs=()))
     also = " (without the bug too)" if found.invariant in broken else ""
@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--faults", default="light")
     parser.add_argument("--examples", type=int, default=2_000)
+    parser.add_argument("--shrink-seconds", type=float, default=SHRINK_SECONDS)
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     wanted = {find_bug(name).id for name in asked.bugs} or {bug.id for bug in BUGS}
