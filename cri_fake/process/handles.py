@@ -6,7 +6,10 @@ from collections.abc import Callable
 from cri_fake.process.layer import FileNode, os_error
 from node_host.files import Files
 
-__all__ = ["Handle", "HostHandle", "LayerHandle"]
+__all__ = ["MAX_REWRITTEN_BYTES", "Handle", "HostHandle", "LayerHandle"]
+
+MAX_REWRITTEN_BYTES = 1 << 30
+"""How large a file of the node may get other than by appending: then all of it is in memory for a moment."""
 
 
 class Handle:
@@ -91,6 +94,7 @@ class HostHandle(Handle):
         if offset == size:
             self._files.append(self._path, data)
             return
+        self._check(max(size, offset + len(data)))
         content = bytearray(self._files.read(self._path))
         if offset > size:
             content.extend(bytes(offset - size))
@@ -104,5 +108,10 @@ class HostHandle(Handle):
         return self._files.stat(self._path).size
 
     def truncate(self, size: int) -> None:
+        self._check(size)
         content = self._files.read(self._path, limit=size) if size else b""
         self._files.write(self._path, content + bytes(size - len(content)))
+
+    def _check(self, size: int) -> None:
+        if size > MAX_REWRITTEN_BYTES:
+            raise os_error(errno.EFBIG, self._path)

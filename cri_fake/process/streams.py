@@ -77,19 +77,30 @@ class RegularFile(OpenFile):
     async def read(self, limit: int) -> bytes:
         if not self._readable:
             raise OSError(9, "Bad file descriptor")
-        data = self.handle.read(self.offset, limit)
+        try:
+            data = self.handle.read(self.offset, limit)
+        except OSError as problem:
+            raise _without_path(problem) from None
         self.offset += len(data)
         return data
 
     async def write(self, data: bytes) -> None:
         if not self._writable:
             raise OSError(9, "Bad file descriptor")
-        if self._append:
-            self.handle.append(data)
-            self.offset = self.handle.size()
-        else:
-            self.handle.write(self.offset, data)
-            self.offset += len(data)
+        try:
+            if self._append:
+                self.handle.append(data)
+                self.offset = self.handle.size()
+            else:
+                self.handle.write(self.offset, data)
+                self.offset += len(data)
+        except OSError as problem:
+            raise _without_path(problem) from None
+
+
+def _without_path(problem: OSError) -> OSError:
+    """As read(2) and write(2) fail: without a path. A volume's would be that on the node."""
+    return problem if problem.errno is None else OSError(problem.errno, problem.strerror)
 
 
 class DeviceFile(OpenFile):

@@ -256,3 +256,16 @@ def test_termination_message_is_a_mount(sh, in_box):
         return box.node.read("/var/lib/pod/message")
 
     assert in_box(use, mounts=[MESSAGE], node={"/var/lib/pod/message": b""}) == b"bye"
+
+
+def test_failed_write_to_a_volume_does_not_name_the_nodes_path(sh):
+    script = "mkdir /work/d; (sleep 1; echo a) | tee -a /work/d/x & sleep 0.5; rm -r /work/d; wait"
+    done = sh(script, mounts=[WORK], node={"/var/lib/pod/work/x": b""})
+    assert "/var/lib" not in done.out + done.err
+
+
+def test_a_hole_in_a_file_of_a_volume_takes_no_memory_without_bound(sh):
+    far = "dd of=/work/x bs=1 count=1 seek=99999999999 </dev/zero 2>&1; truncate -s 90G /work/y"
+    done = sh(far, mounts=[WORK], node={"/var/lib/pod/work/z": b""})
+    assert done.out.startswith("dd: File too large\n")
+    assert "File too large" in done.err
