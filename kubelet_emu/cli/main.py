@@ -20,6 +20,7 @@ _HINT_LONG = 60
 def main() -> None:
     """Run the command line; never ends in a traceback for bad input, Ctrl-C or a broken pipe."""
     try:
+        _open_closed_streams()
         code = _run()
         _flush()
     except KeyboardInterrupt:
@@ -30,6 +31,13 @@ def main() -> None:
         code = EXIT_OK
         _silence()
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a standard stream that was closed at the start (``>&-``): nothing is there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open("/dev/null", mode))  # noqa: SIM115 (open until the program ends)
 
 
 def _run() -> int:

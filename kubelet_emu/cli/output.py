@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from kubelet_emu.errors import CallerError, Problem
+
 if TYPE_CHECKING:
     from kubelet_emu.lab.report import Glyphs
     from kubelet_emu.lab.report.text import Line
@@ -100,6 +102,10 @@ class Output:
         except (BrokenPipeError, ValueError):
             self.closed = True
             _silence(self._stream)
+        except OSError as error:
+            self.closed = True
+            _silence(self._stream)
+            raise CallerError([Problem(f"what was found cannot be printed: {error.strerror}")]) from None
 
 
 _ERASE = "\r\x1b[2K"

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from attrs import evolve, frozen
@@ -137,8 +137,10 @@ class _Replay:
             given["listener"] = self._pause
         if asked.trace is None:
             return run_case(case, **given)
-        with _open(asked.trace) as file:
-            return run_case(case, sink=file.write, **given)
+        from kubelet_emu.cli.tracefile import trace_file
+
+        with trace_file(asked.trace) as sink:
+            return run_case(case, sink=sink, **given)
 
     def _twice(self, case: "Case") -> int:
         from kubelet_emu.sim.determinism import check_determinism
@@ -317,11 +319,3 @@ def _generated(seed: int, number: int, focus: str, faults: str, gates: tuple[str
     if not drawn:
         raise CallerError([Problem(f"example {number} of seed {seed} is no case")])
     return drawn[0]
-
-
-def _open(name: str) -> IO[str]:
-    try:
-        return open(name, "w", encoding="utf-8")
-    except OSError as error:
-        problem = Problem(f"{name} cannot be written: {error.strerror}", path="--trace")
-        raise CallerError([problem]) from None

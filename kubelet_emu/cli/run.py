@@ -4,11 +4,12 @@ Only what ``--help`` needs is imported at the top; a run imports the rest step b
 on the screen before the node is built.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kubelet_emu.cli import devices
 from kubelet_emu.errors import CallerError, Problem
@@ -199,7 +200,11 @@ class Asked:
     show_default=True,
     help="json and yaml print the final Pod objects instead of the report.",
 )
-@click.option("--trace", metavar="FILE", help="Write everything that happened, one JSON record a line.")
+@click.option(
+    "--trace",
+    metavar="FILE",
+    help="Write everything that happened, one JSON record a line; - prints it in place of the report.",
+)
 @click.option(
     "--check-determinism",
     is_flag=True,
@@ -222,6 +227,8 @@ def run(asked: Asked) -> int:
     """Do what was asked; returns the exit code. Raises ``CallerError`` for what cannot be done."""
     from kubelet_emu.cli.output import stderr, stdout
 
+    if asked.trace == "-" and asked.output == "table":
+        asked = evolve(asked, quiet=True)
     out, err = stdout(no_color=asked.no_color), stderr(no_color=asked.no_color)
     given, pods = _read(asked)
     for warning in pods.warnings:
@@ -232,11 +239,12 @@ def run(asked: Asked) -> int:
     options = _run_options(asked, given)
     if asked.check_determinism:
         return _twice(options, pods, out)
-    try:
-        result = _run(asked, options, pods, out if table else None)
-    finally:
-        out.status("")
-    _show(asked, result, out, err)
+    with _traced(asked) as sink:
+        try:
+            result = _run(options, pods, out if table else None, sink)
+        finally:
+            out.status("")
+        _show(asked, result, out, err)
     if asked.view:
         from kubelet_emu.cli.view import show_page
 
@@ -249,10 +257,17 @@ def run(asked: Asked) -> int:
     return exit_code(result) if compared else max(exit_code(result), EXIT_FAILED)
 
 
+def _traced(asked: Asked) -> "AbstractContextManager[Callable[[str], object] | None]":
+    """What takes the trace. The report comes before word of a trace that could not be written."""
+    from kubelet_emu.cli.tracefile import trace_file
+
+    if asked.trace is None:
+        return nullcontext()
+    return trace_file(asked.trace, stdout_is_free=asked.output == "table")
+
+
 def _twice(options: "RunOptions", pods: "GivenPods", out: "Output") -> int:
     """The run twice, without any show; says where the traces part."""
-    from attrs import evolve
-
     from kubelet_emu.lab.run import run as run_pods
     from kubelet_emu.sim.determinism import first_difference
 
@@ -291,8 +306,6 @@ class _Given:
 
 def _read(asked: Asked) -> tuple[_Given, "GivenPods"]:
     """Everything that can be wrong with what was given is found here, at once."""
-    from attrs import evolve
-
     from cri_fake.behaviours import Behaviours
     from kubelet_emu.cli import given
     from kubelet_emu.gates import Gates
@@ -430,8 +443,6 @@ def _run_options(asked: Asked, given: _Given) -> "RunOptions":
 def _node_options(asked: Asked, given: _Given, *, real: bool) -> "NodeOptions":
     import time
 
-    from attrs import evolve
-
     from kubelet_emu.lab.node import NodeOptions
     from kubelet_emu.lab.static import STATIC_POD_PATH
 
@@ -457,9 +468,9 @@ def _node_options(asked: Asked, given: _Given, *, real: bool) -> "NodeOptions":
     return evolve(options, epoch_ns=time.time_ns(), warm_up=warm_up) if real else options
 
 
-def _run(asked: Asked, options: "RunOptions", pods: "GivenPods", out: "Output | None") -> "RunResult":
-    from attrs import evolve
-
+def _run(
+    options: "RunOptions", pods: "GivenPods", out: "Output | None", sink: "Callable[[str], object] | None"
+) -> "RunResult":
     from kubelet_emu.lab.run import run as run_pods
     from node_host.loop import Pace
 
@@ -469,19 +480,9 @@ def _run(asked: Asked, options: "RunOptions", pods: "GivenPods", out: "Output | 
 
         several = len({pod["metadata"].get("namespace") for pod in pods.pods}) > 1
         listener = LiveTable(out, namespaces=several, stop_when_unread=options.pace is Pace.REAL)
-    if asked.trace is None:
-        return run_pods(pods.pods, options, objects=pods.objects, listener=listener)
-    with _open_trace(asked.trace) as file:
-        options = evolve(options, node=evolve(options.node, sink=file.write))
-        return run_pods(pods.pods, options, objects=pods.objects, listener=listener)
-
-
-def _open_trace(name: str) -> IO[str]:
-    try:
-        return open(name, "w", encoding="utf-8")
-    except OSError as error:
-        problem = Problem(f"{name} cannot be written: {error.strerror}", path="--trace")
-        raise CallerError([problem]) from None
+    if sink is not None:
+        options = evolve(options, node=evolve(options.node, sink=sink))
+    return run_pods(pods.pods, options, objects=pods.objects, listener=listener)
 
 
 # -- the end --

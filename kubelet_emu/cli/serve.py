@@ -213,6 +213,7 @@ def _run(asked: Asked, given: _Given, root: str) -> int:
     from contextlib import ExitStack
 
     from kubelet_emu.cli.output import stderr, stdout
+    from kubelet_emu.cli.tracefile import trace_file
     from kubelet_emu.server.narrate import Narrator
     from kubelet_emu.server.served import ServedOptions
     from node_host.loop import Pace, run
@@ -227,10 +228,7 @@ def _run(asked: Asked, given: _Given, root: str) -> int:
     with ExitStack() as stack:
         sink = None
         if asked.trace:
-            try:
-                sink = stack.enter_context(open(asked.trace, "w", encoding="utf-8", buffering=1)).write
-            except OSError as error:
-                raise CallerError([Problem(f"--trace: {asked.trace}: {error.strerror}")]) from None
+            sink = stack.enter_context(trace_file(asked.trace, line_by_line=True))
         options = ServedOptions(
             root=root,
             port=asked.port,

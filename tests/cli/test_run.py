@@ -283,6 +283,51 @@ def test_the_trace_is_written_line_by_line(tmp_path):
     assert {"pod", "cri", "event", "decision", "process"} <= {record["k"] for record in records}
 
 
+def test_a_trace_that_finds_no_room_is_said_after_the_report(tmp_path):
+    ran = ke("run", manifest(tmp_path, DONE), *FAST, "--trace", "/dev/full")
+    assert ran.code == 2
+    assert "Invariants" in ran.out
+    assert ran.err == "error: --trace: /dev/full cannot be written: No space left on device\n"
+
+
+def test_a_dash_prints_the_trace_in_place_of_the_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = ke("run", manifest(tmp_path, DONE), *FAST, "--trace", "-")
+    assert (ran.code, ran.err) == (0, "")
+    assert {"header", "pod", "cri"} <= {json.loads(line)["k"] for line in ran.out.splitlines()}
+    assert [file.name for file in tmp_path.iterdir()] == ["pod.yaml"]
+
+
+def test_a_trace_and_pods_do_not_share_standard_output(tmp_path):
+    ran = ke("run", manifest(tmp_path, DONE), *FAST, "--trace", "-", "-o", "json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "name a file" in ran.err
+
+
+CLOSED = {
+    "stdin": ("- <&-", 2, "no objects"),
+    "stdout": ("POD >&-", 0, ""),
+    "stderr": ("/no/such/pod 2>&-", 2, ""),
+    "full": ("POD >/dev/full", 2, "cannot be printed: No space left on device"),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_a_standard_stream_that_is_closed_or_full(tmp_path, case):
+    words, code, said = CLOSED[case]
+    command = f"{sys.executable} -m kubelet_emu run {' '.join(FAST)} {words}"
+    done = subprocess.run(
+        ["sh", "-c", command.replace("POD", manifest(tmp_path, DONE))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "proto")])},
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_static_pods(tmp_path):
     ran = ke("run", manifest(tmp_path, DONE), *FAST, "--static", "--expect", "final phase = Succeeded")
     assert ran.code == 0
