@@ -182,7 +182,7 @@ Spreads: 0.1..0.5 evenly   ~0.2 exponentially   0.2+-0.05 normally
 @click.option("--control", metavar="PATH", help="Its control socket, where that was moved.")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND…", type=click.UNPROCESSED)
 def ctl(socket: str, control: str | None, words: tuple[str, ...]) -> None:
-    """Change a running runtime: faults, latencies, knobs, kills, restarts."""
+    """Change a running runtime: faults, latencies, knobs, kills."""
     import json
 
     from cri_fake.control.server import ask

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kubelet_emu.cli import completion
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ Examples:
     epilog=_EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.argument("words", nargs=-1, metavar="[PATH|AREA|ID|RULE]...")
+@click.argument(
+    "words", nargs=-1, metavar="[PATH|AREA|ID|RULE]...", shell_complete=completion.scenarios_or_files
+)
 @click.option("--area", "areas", multiple=True, metavar="AREA", help="Scenarios of an area. Repeatable.")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="One scenario. Repeatable.")
 @click.option(

@@ -2,6 +2,7 @@
 
 import click
 
+from kubelet_emu.cli import completion
 from kubelet_emu.errors import CallerError, Problem
 
 __all__ = ["command"]
@@ -15,7 +16,7 @@ Examples:
 
 
 @click.command("diagram", epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.machines)
 @click.option("--output", "-o", metavar="FILE", help="Write an SVG picture; - for standard output.")
 def command(name: str | None, output: str | None) -> None:
     """Show a state machine: sandbox, container, pod worker, full restart, probe worker, plugin, back-off."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubelet_emu.cli import completion
 from kubelet_emu.cli.source import SOURCE_HELP, load_reading, source_options
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Examples:
 
 
 @click.command("explain", epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completion.sources)
 @click.option("--why", metavar="[POD/]NAME[#N]", help="Why one instance of a container was started.")
 @click.option("--rule", metavar="RULE", help="What a rule says, and the moments in which it fired.")
 @click.option("--at", metavar="TIME", help="The state of everything at one moment (12.5s, 2m).")
@@ -45,7 +46,7 @@ def command(
     differ: bool,
     everything: bool,
     output: str,
-    seed: int,
+    seed: int | None,
     exits: tuple[str, ...],
     until: str,
 ) -> None:

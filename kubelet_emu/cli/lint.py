@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubelet_emu.cli import completion
+
 if TYPE_CHECKING:
     from kubelet_emu.lab.lint import Behaviour, Finding
 
@@ -27,7 +29,7 @@ Exit codes:
 
 
 @click.command("lint", epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=completion.files)
 @click.option(
     "--output",
     "-o",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from attrs import evolve, frozen
 
+from kubelet_emu.cli import completion
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class _Asked:
 
 
 @click.command("replay", epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.argument("what", metavar="WHAT")
+@click.argument("what", metavar="WHAT", shell_complete=completion.files)
 @click.option("--step", is_flag=True, help="Stop at each record until Enter is pressed.")
 @click.option("--until-record", type=click.IntRange(0), metavar="N", help="Stop at record N (its seq).")
 @click.option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from kubelet_emu.cli import devices
+from kubelet_emu.cli import completion, devices
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Asked:
 
 
 @click.command("run", epilog=_EPILOG, short_help="Run Pod manifests and show what happened, and why.")
-@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...", shell_complete=completion.files)
 @click.option(
     "--until",
     default="settled",
@@ -501,7 +501,7 @@ def _show(asked: Asked, result: "RunResult", out: "Output", err: "Output") -> No
 
 def _reported(asked: Asked, result: "RunResult", output: "Output") -> "Reported":
     from kubelet_emu.lab.report import Reported
-    from kubelet_emu.lab.run import opaque_processes
+    from kubelet_emu.lab.run import absent_resources, opaque_processes
 
     return Reported(
         ending=result.ending,
@@ -512,6 +512,7 @@ def _reported(asked: Asked, result: "RunResult", output: "Output") -> "Reported"
         invariants=result.invariants,
         logs=result.logs if asked.logs else None,
         opaque=opaque_processes(result.trace.records),
+        absent=absent_resources(result.pods, result.trace.records),
         now_ns=result.now_ns,
         zero_ns=result.zero_ns,
         wall_seconds=result.wall_seconds,

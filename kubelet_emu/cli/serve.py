@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from kubelet_emu.cli import devices
+from kubelet_emu.cli import completion, devices
 from kubelet_emu.errors import CallerError, Problem
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Asked:
 
 
 @click.command("serve", epilog=_EPILOG, short_help="Serve a node in real time until stopped.")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=completion.files)
 @click.option(
     "--root",
     metavar="DIR",

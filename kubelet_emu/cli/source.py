@@ -49,9 +49,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--seed",
             type=click.IntRange(0, 2**63 - 1),
-            default=1,
-            show_default=True,
-            help="For a manifest or a scenario.",
+            help="For a manifest (default 0, as for `run`) or a scenario (1, as for `conform`).",
         ),
     ):
         function = option(function)
@@ -59,7 +57,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_reading(
-    source: str, *, seed: int = 1, exits: tuple[str, ...] = (), until: str = "settled"
+    source: str, *, seed: int | None = None, exits: tuple[str, ...] = (), until: str = "settled"
 ) -> "Reading":
     """A source, read. Raises ``CallerError`` for what cannot be read or run."""
     from kubelet_emu.lab.explain.reading import read_trace
@@ -68,7 +66,9 @@ def load_reading(
     return read_trace(trace, _objects(trace))
 
 
-def load_trace(source: str, *, seed: int = 1, exits: tuple[str, ...] = (), until: str = "settled") -> "Trace":
+def load_trace(
+    source: str, *, seed: int | None = None, exits: tuple[str, ...] = (), until: str = "settled"
+) -> "Trace":
     """The trace that a source stands for. Raises ``CallerError``."""
     if source.startswith(_RECORDING):
         return _recording(source.removeprefix(_RECORDING))
@@ -113,7 +113,7 @@ def _is_header(line: str) -> bool:
     return isinstance(record, dict) and record.get("k") == "header"  # pyright: ignore
 
 
-def _from_text(text: str, name: str, seed: int, exits: tuple[str, ...], until: str) -> "Trace":
+def _from_text(text: str, name: str, seed: int | None, exits: tuple[str, ...], until: str) -> "Trace":
     if _is_header(text.partition("\n")[0]):
         from kubelet_emu.trace.ndjson import read_lines
 
@@ -158,14 +158,14 @@ def _objects(trace: "Trace") -> Mapping[str, Mapping[str, Any]] | None:
     return {scenario.pod_name: scenario.pod} if scenario is not None else None
 
 
-def _run_scenario(scenario: "Scenario", seed: int) -> "Trace":
+def _run_scenario(scenario: "Scenario", seed: int | None) -> "Trace":
     from kubelet_emu.lab.node import NodeOptions
     from kubelet_emu.lab.runner import run_scenario
 
-    return run_scenario(scenario, NodeOptions(seed=seed, transport="memory"))
+    return run_scenario(scenario, NodeOptions(seed=1 if seed is None else seed, transport="memory"))
 
 
-def _run_manifest(paths: list[str], seed: int, exits: tuple[str, ...], until: str) -> "Trace":
+def _run_manifest(paths: list[str], seed: int | None, exits: tuple[str, ...], until: str) -> "Trace":
     from kubelet_emu.cli import given
     from kubelet_emu.gates import Gates
     from kubelet_emu.lab.node import NodeOptions
@@ -179,5 +179,5 @@ def _run_manifest(paths: list[str], seed: int, exits: tuple[str, ...], until: st
 
     pods = given.read_pods(tuple(paths), Gates(), static=False, told=told_end)
     given.check_targets(told, pods.containers)
-    node = NodeOptions(seed=seed, transport="memory", behaviours=told)
+    node = NodeOptions(seed=seed or 0, transport="memory", behaviours=told)
     return run(pods.pods, RunOptions(node=node, until=parse_until(until)), objects=pods.objects).trace

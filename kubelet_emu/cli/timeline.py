@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubelet_emu.cli import completion
 from kubelet_emu.cli.source import SOURCE_HELP, load_reading, source_options
 from kubelet_emu.errors import CallerError, Problem
 
@@ -26,7 +27,7 @@ Examples:
 
 
 @click.command("timeline", epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completion.sources)
 @click.option(
     "--output",
     "-o",
@@ -50,7 +51,7 @@ def command(
     start: str | None,
     end: str | None,
     theme: "Theme",
-    seed: int,
+    seed: int | None,
     exits: tuple[str, ...],
     until: str,
 ) -> None:

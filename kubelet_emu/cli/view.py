@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubelet_emu.cli import completion
 from kubelet_emu.cli.source import SOURCE_HELP, load_reading, source_options
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ Examples:
 
 
 @click.command("view", epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.argument("source", metavar="SOURCE")
+@click.argument("source", metavar="SOURCE", shell_complete=completion.sources)
 @click.option("--output", "-o", required=True, metavar="FILE", help="Where to; - for standard output.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
 @source_options
-def command(source: str, output: str, show: bool, seed: int, exits: tuple[str, ...], until: str) -> None:
+def command(
+    source: str, output: str, show: bool, seed: int | None, exits: tuple[str, ...], until: str
+) -> None:
     """Write one HTML file, without network: the run to play, step and search, with every part's state."""
     from kubelet_emu.cli.timeline import write_output
     from kubelet_emu.lab.explain.story import tell

@@ -43,6 +43,7 @@ __all__ = [
     "RunListener",
     "RunOptions",
     "RunResult",
+    "absent_resources",
     "as_document",
     "innermost",
     "opaque_processes",
@@ -339,6 +340,33 @@ def opaque_processes(records: Iterable[Record]) -> Mapping[tuple[str, str], tupl
         if record["k"] == "process" and record.get("opaque"):
             container = str(record["container"]).partition("#")[0]
             found.setdefault((record["pod"], container), tuple(record.get("argv", ())))
+    return found
+
+
+def absent_resources(
+    pods: Iterable[Object], records: Iterable[Record]
+) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """Extended resources asked for that the node never had, by pod and container, with their amounts.
+
+    A kubelet takes such pods in all the same (POD-402): it trusts the scheduler not to send them. Empty where
+    the trace shows no node, as without an API server.
+    """
+    nodes = [record for record in records if record["k"] == "node"]
+    if not nodes:
+        return {}
+    known = {name for node in nodes for name in node.get("capacity") or ()}
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for pod in pods:
+        for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+            resources: Mapping[str, Any] = container.get("resources") or {}
+            limits: Mapping[str, Any] = resources.get("limits") or {}
+            absent = {
+                name: str(amount)
+                for name, amount in limits.items()
+                if "/" in name and "kubernetes.io/" not in name and name not in known
+            }
+            if absent:
+                found[pod["metadata"]["name"], container["name"]] = absent
     return found
 
 

@@ -20,7 +20,7 @@ class Narrator:
         if kind == "pod":
             return self._pod(record)
         if kind == "event":
-            where = f" {record['on']}" if record.get("on") else ""
+            where = "".join(f" {record[key]}" for key in ("pod", "on") if record.get(key))
             times = f" (x{record['count']})" if record.get("count", 1) > 1 else ""
             return f"event {record['type']} {record['reason']}{where}: {record['message']}{times}"
         if kind == "plugin":

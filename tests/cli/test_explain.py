@@ -33,6 +33,16 @@ def test_a_manifest_is_run_and_told(tmp_path):
     assert "main exited with 3: main starts again." in result.output
 
 
+def test_a_manifest_is_told_as_run_runs_it(tmp_path):
+    path = tmp_path / "pod.yaml"
+    path.write_text(POD)
+    asked = (str(path), "--until", "30s")
+    assert explain(*asked).output == explain(*asked, "--seed", "0").output
+    assert explain(*asked).output != explain(*asked, "--seed", "1").output
+    scenario = "restart-all-regular-exit"
+    assert explain(scenario).output == explain(scenario, "--seed", "1").output
+
+
 def test_a_trace_is_told_as_the_run_that_wrote_it(tmp_path):
     from kubelet_emu.lab.node import NodeOptions
     from kubelet_emu.lab.runner import run_scenario

@@ -345,6 +345,17 @@ def test_opaque_programs_come_with_how_to_script_them(tmp_path):
     assert "--exit main=1@30s" in ran.out
 
 
+def test_devices_that_the_node_lacks_are_named(tmp_path):
+    wants = pod("    resources: {limits: {nvidia.com/gpu: 4}}\n")
+    ran = ke("run", manifest(tmp_path, wants), *FAST, "--until", "9s")
+    assert ran.code == 0
+    assert "p/main  4 nvidia.com/gpu" in ran.out
+    assert "--devices a100x8" in ran.out
+    for has in (("--devices", "a100x8"), ("--node", "nvidia.com/gpu=4")):
+        ran = ke("run", manifest(tmp_path, wants), *FAST, "--until", "9s", *has)
+        assert "Devices that the node does not have" not in ran.out
+
+
 def test_behaviours_come_from_a_file_and_from_options(tmp_path):
     file = manifest(tmp_path, "containers:\n  main: {runFor: 2s, exitCode: 7, logLines: [hello]}\n", "b.yaml")
     ran = ke("run", manifest(tmp_path, DONE), *FAST, "--behaviour", file, "--logs")

@@ -1,8 +1,13 @@
 """Scenario files: those that ship load; every mistake in one's own is named with its place."""
 
+from pathlib import Path
+
 import pytest
 
 from kubelet_emu.errors import CallerError
+from kubelet_emu.lab.checks import evaluate_all
+from kubelet_emu.lab.node import NodeOptions
+from kubelet_emu.lab.runner import run_scenario
 from kubelet_emu.lab.scenarios import (
     AREAS,
     builtin_scenarios,
@@ -55,6 +60,16 @@ def test_a_good_file_of_ones_own(tmp_path):
     (scenario,) = load_scenarios([tmp_path])
     assert (scenario.id, scenario.pod_name, scenario.run_for_seconds) == ("mine", "p", 10.0)
     assert load_recordings("mine", tmp_path) == ()
+
+
+def test_the_example_of_the_documentation_holds():
+    page = Path(__file__).parents[2] / "docs" / "scenarios.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not here")
+    text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    scenario = scenario_from_text(text, file="restart-once.yaml")
+    trace = run_scenario(scenario, NodeOptions(seed=1, transport="memory"))
+    assert [(one.check, one.found) for one in evaluate_all(scenario.expect, trace) if not one.ok] == []
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,19 @@ def _loops(pod: Object, story: Story) -> Iterable[Finding]:
     )
 
 
+_KILLED_BY = {"LivenessProbe": "liveness", "StartupProbe": "startup"}
+"""Reasons of kills, with the probe that asked for them."""
+
+
 def _probe_kills(pod: Object, story: Story) -> Iterable[Finding]:
     killed: dict[tuple[str, str], int] = {}
-    for moment in story.moments:
-        if moment.kind == "probe" and "failure" in moment.title:
-            words = moment.title.split()
-            if words[1] in ("liveness", "startup"):
-                key = (words[4], words[1])
+    for record in story.reading.trace.records:
+        # A probe also counts as failed once its container has ended by itself: only kills count here.
+        if record["k"] == "decision" and record.get("machine") == "kuberuntime.kill":
+            inputs: Mapping[str, Any] = record.get("inputs", {})
+            probe = _KILLED_BY.get(str(inputs.get("reason")))
+            if probe is not None:
+                key = (str(inputs["container"]), probe)
                 killed[key] = killed.get(key, 0) + 1
     for (name, probe), count in killed.items():
         given = _given(pod, name)

@@ -10,6 +10,7 @@ from kubelet_emu.lab.invariants import Verdict
 from kubelet_emu.lab.log_lines import InstanceLog
 from kubelet_emu.lab.report.kept import kept_over_restarts
 from kubelet_emu.lab.report.summary import (
+    absent_lines,
     check_lines,
     condition_lines,
     container_lines,
@@ -62,6 +63,8 @@ class Reported:
     until: str = "settled"
     width: int = 100
     glyphs: Glyphs = UNICODE
+    absent: Mapping[tuple[str, str], Mapping[str, str]] = field(factory=dict[Any, Any])
+    """What containers ask for and the node does not have, see ``lab.run.absent_resources``."""
 
 
 @frozen
@@ -131,6 +134,9 @@ def full_report(given: Reported) -> Report:
     if given.logs is not None:
         parts.append(("Logs", tuple(log_lines(given.logs, given.zero_ns))))
     parts += _verdict_parts(given)
+    absent = absent_lines(given.absent)
+    if absent:
+        parts.append(("Devices that the node does not have", tuple(absent)))
     opaque = opaque_lines(given.opaque, given.width)
     if opaque:
         parts.append(("Programs that are not emulated", tuple(opaque)))

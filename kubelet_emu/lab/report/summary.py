@@ -12,6 +12,7 @@ from kubelet_emu.lab.report.text import Line, Span, Style, line, rows, seconds_t
 from kubelet_emu.printers.events import describe_events
 
 __all__ = [
+    "absent_lines",
     "check_lines",
     "condition_lines",
     "container_lines",
@@ -207,6 +208,23 @@ def opaque_lines(opaque: Mapping[tuple[str, str], tuple[str, ...]], width: int) 
         line(f"  Say what they do:  --exit {names[0]}=1@30s   ends each instance after 30 s with code 1"),
         line(f"                     --exit {names[0]}#0=1@30s ends the first one only"),
         line("                     --behaviour FILE    for output, readiness, OOM kills, failed starts"),
+    ]
+    return lines
+
+
+def absent_lines(absent: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Line]:
+    """Which containers run without devices that they ask for, and how to have some."""
+    if not absent:
+        return []
+    lines: list[Line] = []
+    for (pod, container), wanted in absent.items():
+        text = ", ".join(f"{amount} {name}" for name, amount in wanted.items())
+        lines.append(line("  ", (f"{pod}/{container}", "warn"), f"  {text}"))
+    name = next(iter(next(iter(absent.values()))))
+    lines += [
+        line("  They run without: what the node has never heard of a kubelet leaves to the scheduler."),
+        line("  Give the node some:  --devices a100x8  a preset (`fake-devices presets`) or a profile"),
+        line(f"                       --node {name}=8  a number, without a device plugin"),
     ]
     return lines
 

@@ -46,6 +46,19 @@ def test_a_bad_manifest_is_found_out(path):
     assert found[0].fix
 
 
+def test_a_container_that_ends_by_itself_is_not_killed_by_its_probe():
+    command = ["sh", "-c", "sleep 12; exit 1"]
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 5}
+    container = {"name": "app", "image": "busybox:1.36", "command": command, "livenessProbe": probe}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [container]},
+    }
+    assert "probe-kills-again" not in {one.check for one in lint_pod(pod)}
+
+
 def test_every_check_has_a_bad_manifest():
     assert {path.stem for path in BAD} | {"rules-without-gate"} == set(CHECKS)
 
