@@ -12,7 +12,6 @@ Time is the trio run's: under ``node_host.loop.run`` it is virtual and jumps, or
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import trio
 from attrs import evolve, field, frozen
+from attrs.validators import in_
 
 from cri_fake.behaviours import Behaviours
 from cri_fake.latency import LatencyModel, make_latency
@@ -41,6 +41,7 @@ from kubelet_emu.lab.host_paths import HostPathFiles, host_paths_of
 from kubelet_emu.lab.invariants import Monitor
 from kubelet_emu.lab.leftovers import SandboxesMade
 from kubelet_emu.lab.node_wires import NodeSeams, make_wires
+from kubelet_emu.lab.private_folder import make_private_folder
 from kubelet_emu.lab.recording import CallRecorder, record_fact, record_store
 from kubelet_emu.nodeobject import NodeShape
 from kubelet_emu.settings import KubeletSettings
@@ -97,7 +98,7 @@ class NodeOptions:
     """
 
     seed: int = 0
-    transport: Transport = "grpc"
+    transport: Transport = field(default="grpc", validator=in_(("grpc", "memory")))
     latency: LatencyModel = "measured"
     settings: KubeletSettings = field(factory=KubeletSettings)
     shape: NodeShape = field(factory=NodeShape)
@@ -168,7 +169,7 @@ class Node:
         self.recorder.subscribe(self._watch_invariants)
         self.folder = ""
         if options.transport == "grpc" or options.cri_endpoint:
-            self.folder = tempfile.mkdtemp(prefix="kubelet-emu-")
+            self.folder = make_private_folder()
             self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.settings = self._settings(options)
         self.files: Files = DiskFiles("/") if options.cri_endpoint else MemoryFiles()

@@ -304,6 +304,26 @@ def test_a_trace_and_pods_do_not_share_standard_output(tmp_path):
     assert "name a file" in ran.err
 
 
+def test_a_folder_too_long_for_sockets_is_refused_and_nothing_left(tmp_path):
+    long = tmp_path / ("t" * 120)
+    long.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "kubelet_emu", "run", manifest(tmp_path, DONE)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={
+            **os.environ,
+            "TMPDIR": str(long),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "proto")]),
+        },
+    )
+    assert done.returncode == 2
+    assert "at most 107 bytes" in done.stderr
+    assert "set TMPDIR" in done.stderr
+    assert list(long.iterdir()) == []
+
+
 CLOSED = {
     "stdin": ("- <&-", 2, "no objects"),
     "stdout": ("POD >&-", 0, ""),

@@ -180,3 +180,8 @@ def test_a_runtime_that_is_not_there_is_told(tmp_path):
     with pytest.raises(CallerError, match="no CRI v1 runtime answers"):
         session.pods()
     assert not node_threads()
+
+
+def test_unknown_transport_is_refused():
+    with pytest.raises(ValueError, match="transport"), Session(transport="carrier pigeon"):
+        pass
