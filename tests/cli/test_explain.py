@@ -33,6 +33,15 @@ def test_a_manifest_is_run_and_told(tmp_path):
     assert "main exited with 3: main starts again." in result.output
 
 
+def test_what_a_probe_counts_as_before_its_first_result_is_no_finding(tmp_path):
+    path = tmp_path / "pod.yaml"
+    path.write_text(POD + "    readinessProbe: {exec: {command: ['true']}}\n")
+    told = explain(str(path), "--until", "4s").output
+    first = "The readiness probe of main counts as failure until its first result."
+    assert told.index(first) < told.index("The readiness probe of main now counts as success.")
+    assert "now counts as failure" not in told
+
+
 def test_a_manifest_is_told_as_run_runs_it(tmp_path):
     path = tmp_path / "pod.yaml"
     path.write_text(POD)

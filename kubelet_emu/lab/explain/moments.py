@@ -360,9 +360,13 @@ class _Teller:
         if not stored:
             return
         name, probe = str(record["inputs"].get("container")), record["inputs"].get("probe")
-        draft = self._new(
-            record, "probe", f"The {probe} probe of {name} now counts as {phrases.join(stored)}."
+        # Without a rule it is the value before the first result, which is no finding of the probe.
+        how = (
+            f"now counts as {stored[-1]}"
+            if record["rules"]
+            else f"counts as {stored[-1]} until its first result"
         )
+        draft = self._new(record, "probe", f"The {probe} probe of {name} {how}.")
         draft.rules += record["rules"]
         draft.about.add(name)
 
