@@ -22,8 +22,28 @@ PICTURES = {
     "09-devices": ["device-kept-over-restart-all", "--to", "20s"],
     "10-a-kubelet-restarts": ["ready-survives-kubelet-restart"],
     "11-is-it-true": ["restart-all-regular-exit", "recording:restart-all-regular-exit", "--to", "20s"],
+    "12-find-a-bug": ["found.yaml", "--to", "6s"],
 }
 """What ``kubelet-emu timeline`` draws for each chapter, from the files in it or from a scenario."""
+
+CASES = {
+    "12-find-a-bug": """kubelet-emu-case: 1
+duration: 20.0
+bugs: [sandbox-recreated]
+documents:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: p}
+  spec:
+    containers:
+    - name: a
+      image: busybox:1.36
+      command: [sh, -c, exit 88]
+      restartPolicy: Never
+      restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [88]}}]
+"""
+}
+"""What the fuzzer finds in a chapter, as it does each time; here it need not search."""
 
 
 def main() -> None:
@@ -31,6 +51,7 @@ def main() -> None:
     for chapter, arguments in PICTURES.items():
         target = COURSE / "pictures" / f"{chapter[:2]}.svg"
         with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "found.yaml").write_text(CASES.get(chapter, ""), encoding="utf-8")
             for language, content in blocks((COURSE / f"{chapter}.md").read_text(encoding="utf-8")):
                 if language == "yaml":
                     name = content.partition("\n")[0].removeprefix("# file: ").strip()

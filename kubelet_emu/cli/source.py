@@ -1,9 +1,10 @@
-"""What explanations and pictures are made from: a trace, a recording, a manifest or a scenario.
+"""What explanations and pictures are made from: a trace, a recording, a manifest a scenario or a case.
 
-A manifest or a scenario is run first, in memory and in virtual time.
+A manifest, a scenario or a case is run first, in memory and in virtual time.
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,10 +23,13 @@ __all__ = ["SOURCE_HELP", "load_reading", "load_trace", "source_options"]
 
 SOURCE_HELP = (
     "SOURCE is a trace (from `run --trace`), a recording of a real kubelet, a manifest, a shipped "
-    "scenario's id, "
+    "scenario's id, a case that `fuzz` kept, "
     "recording:ID for that scenario's recording, or - for standard input."
 )
 _RECORDING = "recording:"
+_CASE = re.compile(r"^kubelet-emu-case:", re.MULTILINE)
+_CASE_CHARACTERS = 4096
+"""Where the key of a case has to be: failures that are kept begin with a line of what broke."""
 _TRACE_BYTES_MAX = 1024 * 1024 * 1024
 
 
@@ -98,6 +102,9 @@ def load_trace(
 
                 lines.seek(0)
                 return read_lines(lines, file=source)
+            lines.seek(0)
+            if _CASE.search(lines.read(_CASE_CHARACTERS)):
+                return _run_case(source)
     except OSError as error:
         raise CallerError([Problem(f"cannot be read: {error.strerror}", file=source)]) from None
     except UnicodeDecodeError as error:
@@ -124,6 +131,16 @@ def _from_text(text: str, name: str, seed: int | None, exits: tuple[str, ...], u
         path = Path(folder) / "stdin.yaml"
         path.write_text(text, encoding="utf-8")
         return _run_manifest([str(path)], seed, exits, until)
+
+
+def _run_case(source: str) -> "Trace":
+    from kubelet_emu.cli.replay import load_case
+    from kubelet_emu.sim import run_case
+    from kubelet_emu.trace.ndjson import read_lines
+
+    lines: list[str] = []
+    run_case(load_case(source), sink=lines.append)
+    return read_lines(lines, file=source)
 
 
 def _scenario(name: str) -> "Scenario | None":

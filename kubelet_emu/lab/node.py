@@ -164,7 +164,10 @@ class Node:
             "transport": options.transport,
             **options.header,
         }
-        self.recorder = TraceRecorder(self.clock.elapsed_seconds, header=header, sink=options.sink)
+        self.recorder = TraceRecorder(
+            self.clock.elapsed_seconds, header=header, sink=options.sink, zero_later=True
+        )
+        self._stack.callback(self.recorder.release)
         self.monitor = Monitor(lifted=options.settings.bugs)
         self.recorder.subscribe(self._watch_invariants)
         self.folder = ""

@@ -23,6 +23,9 @@ Subscriber = Callable[[Record], None]
 ANSWERS_MAX = 20_000
 """Questions whose last answer is remembered; beyond it the oldest is forgotten (and then recorded again)."""
 
+HELD_MAX = 20_000
+"""Records that wait for the zero of time; with more of them the clock's own zero is kept."""
+
 
 class Message(Protocol):
     """As much of a protobuf message as is needed here."""
@@ -34,8 +37,9 @@ class TraceRecorder:
     """Implements ``kubelet_emu.seams.Recorder`` and what the lab reports beside it.
 
     ``now`` gives node-clock seconds; ``zero_seconds`` is the node-clock time that the trace calls 0 and may
-    be set later (``start``). ``sink`` receives each line as soon as it exists. ``records_max`` bounds what is
-    kept in memory: records past it go to sink and subscribers only, and ``dropped`` counts them.
+    be set later (``start``). ``sink`` receives each line as soon as it exists; with ``zero_later`` as soon as
+    its time is known, which is at ``start``, ``release`` or ``close``. ``records_max`` bounds what is kept in
+    memory: records past it go to sink and subscribers only, and ``dropped`` counts them.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class TraceRecorder:
         header: Mapping[str, Any] | None = None,
         sink: Callable[[str], object] | None = None,
         zero_seconds: float = 0.0,
+        zero_later: bool = False,
         records_max: int = 2_000_000,
     ) -> None:
         self.header: Record = {"k": "header", "format": FORMAT, "emitter": "kubelet-emu", **(header or {})}
@@ -67,11 +72,27 @@ class TraceRecorder:
         self._generation: dict[str, object] = {}
         self._header_written = False
         self._closed = False
+        self._held: list[Record] | None = [] if zero_later else None
+        """What has been recorded before the zero of time; not yet written."""
 
     def start(self, *, zero_seconds: float, **header: object) -> None:
-        """Call this moment of the node's clock 0 and complete the header; before the first record."""
+        """Call this moment of the node's clock 0 and complete the header.
+
+        Before the first record, or with ``zero_later``: what was recorded until now moves, so that a node's
+        start lies before 0. Subscribers have seen it with times since the clock's own zero.
+        """
+        earlier = zero_seconds - self.zero_seconds
+        for record in self._held or ():
+            record["t"] = round(record["t"] - earlier, 3) + 0.0
         self.zero_seconds = zero_seconds
         self.header.update(header)
+        self.release()
+
+    def release(self) -> None:
+        """Write what waits for the zero of time as it is: nothing is lost where a node fails to start."""
+        held, self._held = self._held, None
+        for record in held or ():
+            self._write(record)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Have each further record passed to ``subscriber``."""
@@ -237,6 +258,7 @@ class TraceRecorder:
 
         May be called twice.
         """
+        self.release()
         if not self._closed:
             self._closed = True
             for method in sorted(self.call_counts):
@@ -274,13 +296,21 @@ class TraceRecorder:
             self.records.append(stamped)
         else:
             self.dropped += 1
-        if self._sink is not None:
-            if not self._header_written:
-                self._header_written = True
-                self._sink(dumps(self.header) + "\n")
-            self._sink(dumps(stamped) + "\n")
+        if self._held is not None and len(self._held) < HELD_MAX:
+            self._held.append(stamped)
+        else:
+            self.release()
+            self._write(stamped)
         for subscriber in tuple(self._subscribers):
             subscriber(stamped)
+
+    def _write(self, record: Record) -> None:
+        if self._sink is None:
+            return
+        if not self._header_written:
+            self._header_written = True
+            self._sink(dumps(self.header) + "\n")
+        self._sink(dumps(record) + "\n")
 
 
 _OWN_KEYS = frozenset({"k", "t", "seq"})

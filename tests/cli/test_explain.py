@@ -65,6 +65,18 @@ def test_a_trace_is_told_as_the_run_that_wrote_it(tmp_path):
     assert explain(str(path)).output == explain(scenario.id).output
 
 
+def test_a_case_is_run_with_its_faults_and_told(tmp_path):
+    import yaml
+
+    path = tmp_path / "case.yaml"
+    plan = ["@1s crash kubelet down 2s"]
+    case = {"kubelet-emu-case": 1, "duration": 6.0, "plan": plan, "documents": [yaml.safe_load(POD)]}
+    path.write_text("# what broke\n" + yaml.safe_dump(case))
+    result = explain(str(path))
+    assert result.exit_code == 0
+    assert "From outside: crash kubelet down 2s." in result.output
+
+
 def test_json_is_one_document():
     document = json.loads(explain("recording:restart-always-after-success", "-o", "json").output)
     assert document["recorded"] is True

@@ -192,6 +192,30 @@ def test_what_is_written_is_what_is_read_back(recorder):
     assert trace.ordered
 
 
+def test_what_came_before_the_first_pod_is_negative_and_written_with_its_header():
+    lines, now = [], [0.005]
+    recorder = TraceRecorder(lambda: now[0], header={"seed": 3}, sink=lines.append, zero_later=True)
+    recorder.fact("checkpoint", do="missing")
+    now[0] = 0.205
+    assert lines == []
+    recorder.start(zero_seconds=0.205, pods=["p"])
+    recorder.action("create", pod="p")
+    trace = recorder.close()
+    assert [record["t"] for record in trace.records] == [-0.2, 0.0]
+    assert list(write_lines(trace)) == lines
+    assert trace.header["pods"] == ["p"]
+
+
+def test_what_waits_for_the_zero_is_written_when_the_node_does_not_come_up():
+    lines = []
+    recorder = TraceRecorder(lambda: 0.5, sink=lines.append, zero_later=True)
+    recorder.fact("checkpoint", do="missing")
+    recorder.release()
+    recorder.release()
+    assert [json.loads(line)["k"] for line in lines] == ["header", "checkpoint"]
+    assert json.loads(lines[1])["t"] == 0.5
+
+
 def test_subscribers_see_each_record_and_memory_is_bounded():
     seen = []
     recorder = TraceRecorder(lambda: 0.0, records_max=2)

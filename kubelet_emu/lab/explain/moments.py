@@ -265,6 +265,9 @@ class _Teller:
         do: str = record["do"]
         if do == "end":
             return
+        if do == "fault":
+            self._new(record, "fault", f"From outside: {record.get('text', '')}.")
+            return
         texts = {
             "create": "The pod is created.",
             "delete": "The pod is deleted.",

@@ -231,6 +231,11 @@ class _Reader:
         do: str = record["do"]
         if do == "end":
             return
+        if do == "fault":
+            self.node_marks.append(
+                Mark(record["t"], "fault", str(record.get("text", "")), record.get("seq", -1))
+            )
+            return
         target = record.get("container") or ""
         name = target["name"] if isinstance(target, Mapping) else str(target)  # pyright: ignore[reportUnknownVariableType]
         text = f"{do} {name}".strip() if do != "create" else "create"

@@ -82,7 +82,8 @@ def _marks(reading: Reading, pod: PodReading) -> Lane:
     looks = {"action": "run", "fault": "wait", "invariant": "bad", "event": "wait"}
     for mark in sorted([*pod.marks, *reading.node_marks], key=lambda mark: mark.t):
         shape = "flag" if mark.kind != "event" else "dot"
-        text = mark.text if mark.kind in ("action", "fault") else "invariant" * (mark.kind == "invariant")
+        # An invariant is told by its name; what it says is the title.
+        text = "" if mark.kind == "event" else mark.text.partition(": ")[0]
         lane.dots.append(
             Dot(mark.t, shape, looks[mark.kind], text, f"{mark.kind} at {_seconds(mark.t)}: {mark.text}")
         )

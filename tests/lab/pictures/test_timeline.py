@@ -63,6 +63,7 @@ def every_kind() -> Reading:
             "ids": ["gpu-1"],
             "pod": "p",
         },
+        {"t": 5.0, "k": "action", "do": "fault", "text": "crash kubelet down 2s"},
         {"t": 0.2, "k": "cri", "m": "RunPodSandbox", "pod": "p", "sandbox": "p/sandbox#0", "dt": 0.2},
         {"t": 0.5, **create, "container": "main#0", "attempt": 0, "dt": 0.1},
         {"t": 0.6, **start, "container": "main#0"},
@@ -170,6 +171,8 @@ def test_everything_of_every_kind_is_in_the_picture():
         "main#1 is told to stop with 5 s of grace",
         "invariant at 15.00 s: sandbox-kept: lost &lt;it&gt;",
         "fault at 4.00 s: runtime is away",
+        "fault at 5.00 s: crash kubelet down 2s",
+        ">sandbox-kept</text>",
         "main ready",
     ):
         assert said in text

@@ -115,12 +115,19 @@ function drawLane(g, lane, y, h) {
     seen = key;
     const colour = { tick: colours.soft, kill: colours.bad, tbad: colours.bad, tok: colours.ok }[look] || colours[look];
     g.fillStyle = g.strokeStyle = colour;
-    if (shape === "code") { g.strokeStyle = colours.bg; g.lineWidth = 3; g.strokeText(text, px + 2, top + thick / 2); g.lineWidth = 1; g.fillText(text, px + 2, top + thick / 2); }
+    if (shape === "code" && !room(g, lane, px, text)) { if (look === "tbad") g.fillRect(px - 1, top, 2, thick); }
+    else if (shape === "code") { g.strokeStyle = colours.bg; g.lineWidth = 3; g.strokeText(text, px + 2, top + thick / 2); g.lineWidth = 1; g.fillText(text, px + 2, top + thick / 2); }
     else if (shape === "flag") { g.beginPath(); g.moveTo(px, top); g.lineTo(px + 8, top + 4); g.lineTo(px, top + 8); g.fill(); g.fillRect(px, top, 1, thick); }
     else if (shape === "kill") g.fillRect(px - 1, top - 2, 2, thick + 4);
     else if (shape === "tick") g.fillRect(px, top + 1, 1, thick - 2);
     else { g.beginPath(); g.arc(px, lane.kind === "container" ? top + thick + 6 : y + h / 2, 1.8, 0, 7); g.fill(); }
   }
+}
+/* Whether an exit code fits between its bar and the next thing that starts in this lane. */
+function room(g, lane, px, text) {
+  const next = lane.bars[lastIndex(lane.bars, timeAt(px + 0.5), (bar) => bar[0]) + 1];
+  const end = px + 3 + g.measureText(text).width;
+  return end <= width && (!next || next[2] === "hatch" || x(next[0]) >= end);
 }
 let hatched = null;
 function hatch(g) {
