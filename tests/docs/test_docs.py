@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
 if not DOCS.is_dir():
@@ -60,9 +61,12 @@ def test_manifests_of_the_examples_are_valid(path):
     from kubelet_emu.api.check import check_input
     from kubelet_emu.api.manifests import load_text
     from kubelet_emu.gates import Gates
+    from kubelet_emu.sim import case_from_json
 
     for language, content in run_examples.blocks(path.read_text(encoding="utf-8")):
-        if language == "yaml":
+        if language == "yaml" and "\nkubelet-emu-case:" in content:
+            assert case_from_json(yaml.safe_load(content)).documents
+        elif language == "yaml":
             assert not check_input(load_text(content), gates=Gates()).problems
 
 

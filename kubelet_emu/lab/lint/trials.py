@@ -76,6 +76,12 @@ def _loops(pod: Object, story: Story) -> Iterable[Finding]:
 _KILLED_BY = {"LivenessProbe": "liveness", "StartupProbe": "startup"}
 """Reasons of kills, with the probe that asked for them."""
 
+_PROBE_FIXES = {
+    "liveness": "give it a startupProbe that allows for the time it needs, or correct what the probe asks",
+    "startup": "raise timeoutSeconds, or failureThreshold times periodSeconds, to the time that the start "
+    "needs, or correct what the probe asks",
+}
+
 
 def _probe_kills(pod: Object, story: Story) -> Iterable[Finding]:
     killed: dict[tuple[str, str], int] = {}
@@ -97,7 +103,7 @@ def _probe_kills(pod: Object, story: Story) -> Iterable[Finding]:
             severity=Severity.WARNING,
             path=f"{given.path}.{probe}Probe",
             text=f"{name}: its {probe} probe killed it {count} times in {TRIAL_SECONDS:g} seconds",
-            fix="give it a startupProbe that allows for the time it needs, or correct what the probe asks",
+            fix=_PROBE_FIXES[probe],
         )
 
 

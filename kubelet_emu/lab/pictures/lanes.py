@@ -11,6 +11,9 @@ from kubelet_emu.trace.schema import Record
 __all__ = ["Bar", "Dot", "Lane", "lanes_of"]
 
 _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "AllContainersRestarting")
+_DEVICES_NAMED = 4
+_DEVICES_CHARACTERS = 60
+"""Up to this their ids are in the bar; beyond it their number is, and the title has the ids."""
 _PHASES = {"Pending": "made", "Running": "run", "Succeeded": "ok", "Failed": "bad"}
 
 
@@ -142,9 +145,10 @@ def _devices(pod: PodReading, end: float) -> Lane:
     held = sorted({device for one in pod.instances for device in one.devices})
     if held:
         begun = min(one.created for one in pod.instances if one.devices)
-        lane.bars.append(
-            Bar(begun, end, "init", ", ".join(held), f"devices {join(held)}, {_span(begun, end)}")
-        )
+        shown = ", ".join(held)
+        if len(held) > _DEVICES_NAMED or len(shown) > _DEVICES_CHARACTERS:
+            shown = f"{len(held)} devices"
+        lane.bars.append(Bar(begun, end, "init", shown, f"devices {join(held)}, {_span(begun, end)}"))
     for mark in pod.devices:
         lane.dots.append(Dot(mark.t, "tick", "tick", "", f"{mark.text} at {_seconds(mark.t)}"))
     return lane

@@ -327,7 +327,13 @@ function workerPanel(one) {
 function devicesPanel(one) {
   const t = state.t;
   const held = one.instances.filter((i) => i[2] <= t && (i[6] === null || i[6] > t) && i[8].length).map((i) => [i[0], i[8].join(", ")]);
-  const calls = one.devices.filter((d) => d[0] <= t).slice(-12).map((d) => [clock(d[0]), d[1]]);
+  for (const name of Object.keys(one.kinds)) {
+    /* The assignment is the container's, not an instance's: it outlasts the time between two of them. */
+    const last = one.instances.filter((i) => i[0].startsWith(`${name}#`) && i[2] <= t && i[8].length).pop();
+    const gone = one.deltas.some((delta) => delta.t <= t && delta.set.deleted);
+    if (last && !gone && !held.some((row) => row[0].startsWith(`${name}#`))) held.push([`${name} (no instance)`, last[8].join(", ")]);
+  }
+  const calls = one.devices.filter((d) => d[0] <= t).slice(-12).map((d) => [clock(d[0]).replace(" ", "\u00a0"), d[1]]);
   return `<h3>devices held</h3>${table(["CONTAINER", "DEVICES"], held)}<h3>calls of plugins</h3>${table(["AT", "CALL"], calls)}<h3>volumes</h3>${table(["NAME", "KIND"], one.volumes)}`;
 }
 
