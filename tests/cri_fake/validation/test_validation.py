@@ -11,6 +11,7 @@ import pytest
 
 from cri_fake.profile import PROFILES
 from tests.cri_fake.grpc_client import METHODS, Client, Served
+from tests.cri_fake.validation import identity_cases as identity_cases  # adds its cases
 from tests.cri_fake.validation.cases import CASES, Bench
 
 TABLE = Path(__file__).parents[3] / "docs" / "cri-support.md"
