@@ -85,11 +85,22 @@ _PROBE_FIXES = {
 
 def _probe_kills(pod: Object, story: Story) -> Iterable[Finding]:
     killed: dict[tuple[str, str], int] = {}
+    failed: dict[str, str] = {}
     for record in story.reading.trace.records:
-        # A probe also counts as failed once its container has ended by itself: only kills count here.
-        if record["k"] == "decision" and record.get("machine") == "kuberuntime.kill":
-            inputs: Mapping[str, Any] = record.get("inputs", {})
-            probe = _KILLED_BY.get(str(inputs.get("reason")))
+        if record["k"] != "decision":
+            continue
+        inputs: Mapping[str, Any] = record.get("inputs", {})
+        if (
+            record["machine"] == "prober.worker"
+            and record["outcome"].get("onHold")
+            and inputs.get("probe") in _PROBE_FIXES
+        ):
+            failed[str(inputs.get("container"))] = str(inputs.get("probe"))
+        # A probe also counts as failed once its container has ended by itself: only kills count here. If
+        # nothing else runs, the pod is killed, which gives no reason; then the failure before it is.
+        if record["machine"] == "kuberuntime.kill":
+            probe = _KILLED_BY.get(str(inputs.get("reason"))) or failed.get(str(inputs["container"]))
+            failed.pop(str(inputs["container"]), None)
             if probe is not None:
                 key = (str(inputs["container"]), probe)
                 killed[key] = killed.get(key, 0) + 1

@@ -23,6 +23,8 @@ _TICKS_MAX = 12
 _MERGE_PIXELS = 1.0
 _MANY_CONTAINERS = 9
 _CODES_MAX = 20
+_FLAG_CHARACTERS_LEAST = 6
+"""A shorter piece of what a flag stands for tells nothing."""
 
 
 @frozen
@@ -237,7 +239,10 @@ def _dots(lane: Lane, window: Window, y: float, height: float) -> Iterable[str]:
         seen.add(key)
         near = x + 0.5 if lane.kind == "marks" else x - 0.5
         following = next((start for start in starts if start > near), WIDTH - 4)
-        wide = text_width(dot.text) + (14 if dot.shape == "flag" else 4)
+        text = dot.text
+        if dot.shape == "flag" and text and (following - x - 14) / 6.6 >= _FLAG_CHARACTERS_LEAST:
+            text = _cut(text, following - x - 14)
+        wide = text_width(text) + (14 if dot.shape == "flag" else 4)
         room = x >= free and x + wide <= following
         if dot.shape == "code" and not room and dot.look == "tbad":
             yield element(
@@ -246,7 +251,7 @@ def _dots(lane: Lane, window: Window, y: float, height: float) -> Iterable[str]:
             continue
         if dot.shape in ("code", "flag") and dot.text and room:
             free = x + wide
-        shown = dot.text if room else ""
+        shown = text if room else ""
         yield from _dot(dot, x, y, height, text=shown, lane_kind=lane.kind)
 
 

@@ -46,6 +46,22 @@ def test_a_bad_manifest_is_found_out(path):
     assert found[0].fix
 
 
+def test_a_probe_that_kills_the_only_container_is_found_out():
+    """Nothing else runs, so the whole pod is killed, and no kill tells that a probe is behind it."""
+    command = ["sh", "-c", "sleep 600"]
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 2, "failureThreshold": 1}
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [137]}}
+    container = {"name": "app", "image": "busybox:1.36", "command": command, "livenessProbe": probe}
+    container |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [container]},
+    }
+    assert "probe-kills-again" in {one.check for one in lint_pod(pod)}
+
+
 def test_a_container_that_ends_by_itself_is_not_killed_by_its_probe():
     command = ["sh", "-c", "sleep 12; exit 1"]
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 5}

@@ -117,11 +117,18 @@ function drawLane(g, lane, y, h) {
     g.fillStyle = g.strokeStyle = colour;
     if (shape === "code" && !room(g, lane, px, text)) { if (look === "tbad") g.fillRect(px - 1, top, 2, thick); }
     else if (shape === "code") { g.strokeStyle = colours.bg; g.lineWidth = 3; g.strokeText(text, px + 2, top + thick / 2); g.lineWidth = 1; g.fillText(text, px + 2, top + thick / 2); }
-    else if (shape === "flag") { g.beginPath(); g.moveTo(px, top); g.lineTo(px + 8, top + 4); g.lineTo(px, top + 8); g.fill(); g.fillRect(px, top, 1, thick); }
+    else if (shape === "flag") { g.beginPath(); g.moveTo(px, top); g.lineTo(px + 8, top + 4); g.lineTo(px, top + 8); g.fill(); g.fillRect(px, top, 1, thick); flagged(g, lane, px, text, y + h / 2); }
     else if (shape === "kill") g.fillRect(px - 1, top - 2, 2, thick + 4);
     else if (shape === "tick") g.fillRect(px, top + 1, 1, thick - 2);
     else { g.beginPath(); g.arc(px, lane.kind === "container" ? top + thick + 6 : y + h / 2, 1.8, 0, 7); g.fill(); }
   }
+}
+/* What a flag stands for, as much of it as fits before the next one. */
+function flagged(g, lane, px, text, middle) {
+  const next = lane.dots[lastIndex(lane.dots, timeAt(px + 0.5), (dot) => dot[0]) + 1];
+  const space = (next ? x(next[0]) : width) - px - 14;
+  if (!text || space < 36) return;
+  g.fillStyle = colours.soft; g.fillText(cut(g, text, space), px + 11, middle);
 }
 /* Whether an exit code fits between its bar and the next thing that starts in this lane. */
 function room(g, lane, px, text) {
