@@ -35,6 +35,8 @@ TERMINAL = ("Failed", "Succeeded")
 _IMPOSSIBLE = ("CreateContainerConfigError", "ErrImageNeverPull", "InvalidImageName")
 """The manifest asks for what there is not."""
 _HELD_UP = ("ErrImagePull", "ImagePullBackOff")
+_TOLD = ("status of ", "start-up of ", "readiness of ", "phase")
+"""Debts that a status pays."""
 
 
 @frozen(kw_only=True)
@@ -145,6 +147,37 @@ class _Living:
 
     def debts(self) -> list[Debt]:
         """All of them."""
+        debts = self._all()
+        if not self._status_is_stuck():
+            return debts
+        return [
+            evolve(debt, rule="STA-602") if debt.what.startswith(_TOLD) and not debt.rule else debt
+            for debt in debts
+        ]
+
+    def _status_is_stuck(self) -> bool:
+        """Whether no status of the pod is taken any more: one of its containers ended for good, was removed
+        behind the kubelet's back and was made anew, and that transition is illegal (STA-602).
+        """
+        if self._spec.get("restartPolicy", "Always") == "Always":
+            return False
+        if any(
+            rule.get("action") == "RestartAllContainers"
+            for one in (*self._inits, *self._regulars)
+            for rule in one.get("restartPolicyRules") or ()
+        ):
+            return False
+        for container in (*self._inits, *self._regulars):
+            shown = self._shown.get(container["name"], {})
+            ended = shown.get("state", {}).get("terminated")
+            instance = self._instance(container["name"])
+            if ended is None or instance is None or _is_sidecar(container) or _names(shown, instance):
+                continue
+            if not may_restart(self._spec, container, int(ended.get("exitCode", 0))):
+                return True
+        return False
+
+    def _all(self) -> list[Debt]:
         view = self._view
         found = [
             _debt(view, f"end of {name}", f"an old instance of {name} runs")

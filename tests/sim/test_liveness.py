@@ -48,6 +48,24 @@ def test_nothing_is_owed_to_a_pod_that_runs_and_is_told_to():
     assert whats(view(container("m"), statuses=[told("m", RUNS)], instances={"m": running("m")})) == []
 
 
+def test_sta_602_a_container_that_runs_again_after_it_ended_for_good_is_not_told_of():
+    ended = told("m", {"terminated": {"exitCode": 0}}, ready=False, id="old")
+    again = {"m": running("m", id="new"), "n": running("n")}
+    two = [container("m"), container("n")]
+
+    stale = (ended, told("n", {"waiting": {}}))
+
+    def rules(policy, *containers, statuses=stale):
+        given = view(*containers, statuses=statuses, policy=policy, instances=again)
+        return [(debt.what, debt.rule) for debt in owed(given, now_seconds=101.0)]
+
+    assert rules("OnFailure", *two) == [("status of m", "STA-602"), ("status of n", "STA-602")]
+    assert rules("Always", *two) == [("status of m", ""), ("status of n", "")]
+    assert rules("OnFailure", container("m", restartPolicyRules=RULES), container("n"))[0][1] == ""
+    failed = told("m", {"terminated": {"exitCode": 1}}, ready=False, id="old")
+    assert rules("OnFailure", *two, statuses=(failed, told("n", RUNS))) == [("status of m", "")]
+
+
 def test_a_container_has_to_be_created_started_and_told_of():
     assert whats(view(container("m"))) == ["start of m"]
     assert whats(view(container("m"), instances={"m": InstanceView(id="m", state="CREATED")})) == [
