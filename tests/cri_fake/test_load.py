@@ -59,6 +59,8 @@ def test_64_clients_at_once_leave_nothing(served):
 
 
 def test_200_open_streams_and_unary_alive(served, client):
+    client.Version()
+    before = served.descriptors()
     streams = [client.GetContainerEvents(deadline=60) for _ in range(STREAMS)]
     stop = threading.Event()
 
@@ -81,19 +83,21 @@ def test_200_open_streams_and_unary_alive(served, client):
         for stream in streams:
             stream.cancel()
     assert not maker.is_alive()
+    settled(served.descriptors, before)
     sandbox, _ = client.pod("after-streams")
     client.RemovePodSandbox(pod_sandbox_id=sandbox)
 
 
 def test_clients_that_vanish_in_the_middle_of_a_stream_leave_nothing(served, client):
     client.Version()
-    before = served.descriptors()
+    before, threads = served.descriptors(), served.threads()
     for _ in range(20):
         with Client(served.path) as gone:
             streams = [gone.GetContainerEvents(deadline=60) for _ in range(5)]
             gone.Version()
             del streams
     settled(served.descriptors, before + 1)
+    settled(served.threads, threads)
     sandbox, _ = client.pod("after")
     client.RemovePodSandbox(pod_sandbox_id=sandbox)
 
@@ -210,6 +214,7 @@ def test_restart_of_the_daemon_under_load(served):
     from cri_fake.control.server import ask
 
     codes, stop = [], threading.Event()
+    before, running = served.descriptors(), served.threads()
 
     def work(number):
         with Client(served.path) as client:
@@ -234,6 +239,8 @@ def test_restart_of_the_daemon_under_load(served):
         thread.join(60)
         assert not thread.is_alive()
     assert set(codes) <= {"UNAVAILABLE", "CANCELLED"}
+    settled(served.descriptors, before)
+    settled(served.threads, running)
     with Client(served.path) as client:
         for sandbox in client.pods():
             client.RemovePodSandbox(pod_sandbox_id=sandbox)

@@ -194,6 +194,18 @@ def test_socket_is_private(served):
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_open_to_others_is_told(tmp_path):
+    tmp_path.chmod(0o755)
+    command = [sys.executable, "-m", "cri_fake.cli", "serve", "--socket", str(tmp_path / "cri.sock")]
+    environment = {"PYTHONPATH": f"{ROOT / 'proto'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline().startswith("serving CRI v1")
+        assert process.stderr.readline().startswith(f"--socket: {tmp_path} is open to others (mode bits 055)")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_SECONDS) == 0
+    assert (tmp_path.stat().st_mode & 0o777) == 0o755
+
+
 def test_live_socket_is_not_taken(served):
     with pytest.raises(CannotServe, match="--socket"):
         serve_until_interrupted(ServeOptions(socket=str(served[0]), root=str(served[1])), say=print)

@@ -28,10 +28,8 @@ class WebSocket:
         self.closed = False
 
     @classmethod
-    async def connect(cls, net, url: str, subprotocols=()):
-        protocol = ClientProtocol(
-            parse_uri(url.replace("http://", "ws://")), subprotocols=subprotocols or None
-        )
+    async def connect(cls, net, url: str, subprotocols=(), speaks=ClientProtocol):
+        protocol = speaks(parse_uri(url.replace("http://", "ws://")), subprotocols=subprotocols or None)
         host, _, port = url.partition("://")[2].partition("/")[0].rpartition(":")
         stream = await net.connect(host, int(port))
         protocol.send_request(protocol.connect())
