@@ -63,6 +63,7 @@ _CONFIGS: Mapping[str, ImageConfig] = {
     "nginx": _NGINX,
     "pause": _PAUSE,
     "python": _PYTHON,
+    "test-image-predefined-group": evolve(_BUSYBOX, contents="predefined-group"),
     "redis": ImageConfig(
         entrypoint=("docker-entrypoint.sh",),
         command=("redis-server",),

@@ -130,6 +130,10 @@ _CONTENTS: Mapping[str, Mapping[str, bytes]] = {
         "/etc/passwd": (_PASSWD + _WEB_USERS[0]).encode(),
         "/etc/group": (_GROUP + _WEB_USERS[1]).encode(),
     },
+    "predefined-group": {
+        "/etc/passwd": (_PASSWD + "default-user:x:1000:1000::/home:/bin/sh\n").encode(),
+        "/etc/group": (_GROUP + "group-defined-in-image:x:50000:default-user\n").encode(),
+    },
     "httpd": {
         "/usr/local/bin/httpd-foreground": executable("httpd-foreground"),
         "/usr/local/apache2/htdocs/index.html": _HTTPD_PAGE.encode(),

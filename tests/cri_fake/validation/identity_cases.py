@@ -67,6 +67,11 @@ def _groups(b, policy):
     return set(told)
 
 
+@case("SupplementalGroupsPolicy", "Merge: groups of the image and of the container")
+def _(b):
+    assert _groups(b, cri.Merge) == {1000, 50000, 60000}
+
+
 @case("SupplementalGroupsPolicy", "Strict: groups of the container alone")
 def _(b):
     assert _groups(b, cri.Strict) == {1000, 60000}
