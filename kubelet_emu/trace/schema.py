@@ -6,6 +6,7 @@ readers of those read ours, and keys they do not know say more. ``docs/trace-for
 """
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from attrs import frozen
@@ -296,7 +297,9 @@ def problem_of(record: object) -> str:
         if version > FORMAT:
             return f"format {version} is newer than this program, which reads up to {FORMAT}"
         return ""
-    if not isinstance(record.get("t"), int | float):  # pyright: ignore[reportUnknownMemberType]
+    time: object = record.get("t")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    # JSON as Python reads it also knows NaN, Infinity and 1e999; none is a moment that can be compared.
+    if isinstance(time, bool) or not isinstance(time, int | float) or not isfinite(time):
         return f"a record of kind {kind} has its time in seconds under 't'"
     missing = [key for key in KINDS.get(kind, ()) if key not in record]
     return f"a record of kind {kind} lacks {', '.join(missing)}" if missing else ""
