@@ -1,13 +1,12 @@
 # pyright: basic
 """A search spread over a Dask cluster finds what one process finds."""
 
+import dask.distributed as distributed
 import pytest
 
 from kubelet_emu.errors import CallerError
 from kubelet_emu.fuzz.campaign import Campaign
 from kubelet_emu.fuzz.hunt import Limits, hunt
-
-distributed = pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
 
 CAMPAIGN = Campaign(seed=4, faults="light")
 
