@@ -7,7 +7,7 @@ readers of those read ours, and keys they do not know say more. ``docs/trace-for
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from attrs import frozen
 
@@ -296,10 +296,29 @@ def problem_of(record: object) -> str:
             return "a header has its version under 'format'"
         if version > FORMAT:
             return f"format {version} is newer than this program, which reads up to {FORMAT}"
+        pods: object = record.get("pods", [])  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        if not isinstance(pods, list) or not all(isinstance(pod, str) for pod in cast(list[object], pods)):
+            return "a header has a list of names under 'pods'"
         return ""
     time: object = record.get("t")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     # JSON as Python reads it also knows NaN, Infinity and 1e999; none is a moment that can be compared.
     if isinstance(time, bool) or not isinstance(time, int | float) or not isfinite(time):
         return f"a record of kind {kind} has its time in seconds under 't'"
     missing = [key for key in KINDS.get(kind, ()) if key not in record]
-    return f"a record of kind {kind} lacks {', '.join(missing)}" if missing else ""
+    if missing:
+        return f"a record of kind {kind} lacks {', '.join(missing)}"
+    return _problem_of_pod(cast(Record, record)) if kind == "pod" else ""
+
+
+def _problem_of_pod(record: Record) -> str:
+    """What is wrong with the shape of a snapshot, which comparisons take apart; empty if nothing."""
+    if not isinstance(record["pod"], str) or not isinstance(record["phase"], str | None):
+        return "a record of kind pod has texts under 'pod' and 'phase'"
+    for key, kind in (("conditions", list), ("containers", dict)):
+        held: object = record[key]
+        if not isinstance(held, dict):
+            return f"a record of kind pod has an object under '{key}'"
+        values = cast(dict[str, object], held).values()
+        if not all(isinstance(value, kind) for value in values):
+            return f"a record of kind pod has '{key}': {'arrays' if kind is list else 'objects'} by name"
+    return ""

@@ -6,6 +6,7 @@ from kubelet_emu.errors import CallerError
 from kubelet_emu.trace import read_lines
 
 HEADER = '{"k":"header","format":1}'
+POD = '{"k":"pod","t":1,"pod":"p","phase":%s,"conditions":%s,"containers":%s}'
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,12 @@ HEADER = '{"k":"header","format":1}'
         ([HEADER, '{"k":"note","t":1e999}'], "has its time in seconds"),
         ([HEADER, '{"k":"note","t":true}'], "has its time in seconds"),
         ([HEADER, '{"k":"cri","t":1}'], "lacks m"),
+        ([HEADER, POD % ("{}", "{}", "{}")], "texts under 'pod' and 'phase'"),
+        ([HEADER, POD % ('"Running"', "[1]", "{}")], "an object under 'conditions'"),
+        ([HEADER, POD % ('"Running"', '{"Ready":7}', "{}")], "'conditions': arrays by name"),
+        ([HEADER, POD % ('"Running"', "{}", "3")], "an object under 'containers'"),
+        ([HEADER, POD % ('"Running"', "{}", '{"c":3}')], "'containers': objects by name"),
+        (['{"k":"header","format":1,"pods":5}'], "a list of names under 'pods'"),
         ([HEADER, HEADER], "the header is the first record"),
         (['{"k":"note","t":1}'], "the header is the first record"),
         (['{"k":"header","format":9}'], "format 9 is newer"),
