@@ -14,6 +14,10 @@ IMAGES_AND_PROBES: Mapping[str, str] = {
         "After a failed pull the same image of the same pod is not pulled again before a growing delay "
         "is over."
     ),
+    "HOK-12": (
+        "A preStop hook runs beside a timer of the whole grace period; what it takes is subtracted, and at "
+        "least two seconds are left for the process."
+    ),
     "PRB-10": "After a kubelet restart a sidecar that had started counts as started without another probe.",
     "PRB-13": "A probe outlives the end of its container where that container is to be started again.",
     "IMG-35": "Every five minutes images that nobody uses go, until the disk is below its low threshold.",

@@ -247,6 +247,38 @@ def _hook_findings(given: Given) -> Iterable[Finding]:
             text=f"{given.name}: with a grace period of 0 this hook does not run",
             fix="set terminationGracePeriodSeconds to what the hook and the end of the process need",
         )
+    yield from _long_hook_findings(given, path)
+
+
+def _long_hook_findings(given: Given, path: str) -> Iterable[Finding]:
+    """A hook that only waits, for the whole grace period or longer."""
+    grace = given.pod["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS)
+    seconds = _waits_seconds(part(part(given.container, "lifecycle"), "preStop"))
+    if isinstance(grace, int) and 0 < grace <= seconds:
+        yield Finding(
+            check="prestop-outlasts-grace",
+            rule="HOK-12",
+            severity=Severity.WARNING,
+            path=path,
+            text=f"{given.name}: this hook waits {seconds:g} seconds of a grace period of {grace}, so the "
+            f"process gets SIGTERM after {min(seconds, grace):g} seconds and SIGKILL "
+            f"{_RESET_GRACE_SECONDS} seconds later",
+            fix="let the hook wait for less, or make terminationGracePeriodSeconds longer by what the "
+            "process needs after SIGTERM",
+        )
+
+
+def _waits_seconds(hook: Object) -> float:
+    """How long a hook sleeps for sure: the sleep action, or a command that begins with ``sleep N``."""
+    told = part(hook, "sleep").get("seconds")
+    if isinstance(told, int):
+        return float(told)
+    command = [str(word) for word in part(hook, "exec").get("command") or ()]
+    if len(command) == 3 and command[0].rpartition("/")[2] in ("sh", "ash", "bash") and command[1] == "-c":
+        command = command[2].replace(";", " ; ").replace("&&", " && ").split()
+    if len(command) >= 2 and command[0].rpartition("/")[2] == "sleep" and command[1].isdecimal():
+        return float(command[1])
+    return 0.0
 
 
 def _grace_findings(pod: Object) -> Iterable[Finding]:

@@ -53,6 +53,7 @@ CHECKS = {
     "loops-without-back-off": "in the trial run the pod restarted in place again and again",
     "rules-without-gate": "the node does not know RestartAllContainers",
     "prestop-not-run": "a preStop hook that a restart in place, or a grace period of 0, leaves out",
+    "prestop-outlasts-grace": "a preStop hook that waits for the whole grace period or longer",
     "grace-not-used": "a grace period that does not count when the whole pod restarts in place",
     "probe-grace-not-used": "a probe's own grace period that is not used",
     "probe-kill-is-final": "a failed probe ends a container for good, and its exit-code rules do not help",
