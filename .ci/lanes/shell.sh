@@ -16,7 +16,7 @@ mkdir -p "$work"
 busybox=
 if command -v apt-get >/dev/null && command -v dpkg >/dev/null &&
     (cd "$work" && apt-get download busybox-static >apt.log 2>&1 && dpkg -x busybox-static_*.deb root); then
-    busybox=$(find "$work/root" -name busybox -type f | head -1)
+    busybox=$(find "$work/root" -path '*/bin/busybox' -type f | head -1)
 fi
 [ -n "$busybox" ] || busybox=$(command -v busybox || true)
 [ -n "$busybox" ] || { say 'skipped: no busybox-static to download and no busybox on the PATH'; exit $required; }

@@ -165,7 +165,11 @@ BREAKING = {
         Story(init=("first",)).sandbox().start("first").exits("first", 1).start("main")
     ),
     "no-start-after-termination": lambda: (
-        Story().sandbox().snapshot(deleting=5).stop_sandbox().create("main")
+        Story()
+        .sandbox()
+        .snapshot(deleting=5)
+        .add("decision", machine="podworkers", rules=[], outcome={"startedTerminating": True})
+        .create("main")
     ),
     "counts-never-fall": lambda: Story().snapshot(counts={"main": 2}).snapshot(counts={"main": 1}),
     "terminal-is-final": lambda: Story().snapshot("Failed").snapshot("Running"),

@@ -330,7 +330,9 @@ class World:
         step = Step(StepKind.SANDBOX_STOP, pod, record, sandbox=evolve_sandbox(sandbox))
         if not record.get("code"):
             sandbox.ready = False
-            if pod.deleting or pod.terminal:
+            if (pod.deleting or pod.terminal) and "seq" not in record:
+                # A recording does not show the worker. Ours does, and a sync that was under way when the pod
+                # was deleted may still replace a sandbox and start what belongs into it (POD-516).
                 pod.acknowledge(record)
         return [step]
 
