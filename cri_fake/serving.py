@@ -198,13 +198,14 @@ def serve_until_interrupted(options: ServeOptions, *, say: Callable[[str], None]
                     desk = Desk(runtime, draw)
                     await nursery.start(serve_control, control, desk)
                     nursery.start_soon(play, told.script, desk, clock.sleep_until, say)
-                    say(f"serving CRI v1 on unix://{socket}, node files in {root}, seed {seed}")
-                    if others := socket.parent.stat().st_mode & 0o077:
-                        say(
-                            f"--socket: {socket.parent} is open to others (mode bits {others:03o}); the "
-                            "socket itself is 0600, a folder of mode 0700 would keep its name private too"
-                        )
+                    # Whoever reads that it serves may tell it to end at once.
                     with trio.open_signal_receiver(signal.SIGTERM) as signals:
+                        say(f"serving CRI v1 on unix://{socket}, node files in {root}, seed {seed}")
+                        if others := socket.parent.stat().st_mode & 0o077:
+                            say(
+                                f"--socket: {socket.parent} is open to others (mode bits {others:03o}); the "
+                                "socket itself is 0600, a folder of mode 0700 would keep its name private too"
+                            )
                         async for _ in signals:
                             break
                     nursery.cancel_scope.cancel()

@@ -113,7 +113,7 @@ class NoStartAfterTermination(Invariant):
 
     def check(self, step: Step) -> Iterable[str]:
         since, record = step.pod.acknowledgement, step.record
-        if since is None:
+        if since is None or step.pod.only_guessed:
             return
         # A call in flight at that moment is not cancelled (POD-516).
         began, then = record.get("seq", -1), since.get("end", since.get("seq", -1))

@@ -125,7 +125,16 @@ class PodFacts:
 
     def acknowledge(self, record: Record) -> None:
         """Termination is acknowledged, as this record shows, if it was not before."""
-        self.acknowledgement = self.acknowledgement or record
+        if self.acknowledgement is None or self.only_guessed:
+            self.acknowledgement = record
+
+    @property
+    def only_guessed(self) -> bool:
+        """Whether the stop of a sandbox is all that speaks for the acknowledgement, in a trace that shows the
+        worker: a sync that was under way when the pod was deleted may still replace a sandbox (POD-516).
+        """
+        known = self.acknowledgement
+        return known is not None and known.get("m") == "StopPodSandbox" and "seq" in known
 
     def forget_runtime(self) -> None:
         """The runtime has lost all it knew: instances may start again as if they had never been (RST-024)."""
@@ -330,9 +339,7 @@ class World:
         step = Step(StepKind.SANDBOX_STOP, pod, record, sandbox=evolve_sandbox(sandbox))
         if not record.get("code"):
             sandbox.ready = False
-            if (pod.deleting or pod.terminal) and "seq" not in record:
-                # A recording does not show the worker. Ours does, and a sync that was under way when the pod
-                # was deleted may still replace a sandbox and start what belongs into it (POD-516).
+            if pod.deleting or pod.terminal:
                 pod.acknowledge(record)
         return [step]
 
